@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# All checks of the project, as a contributor and CI run them:
+#     bash scripts/test.sh              lint, types, tests
+#     bash scripts/test.sh --lowest     the contract's tests on the oldest versions that pyproject.toml admits
+# Everything after that goes to pytest: bash scripts/test.sh -k tokenizer
+set -euo pipefail
+cd "$(dirname "$0")/.."
+source scripts/environment.sh
+
+# Two workers with one thread each: small models gain nothing from a second thread, and results do not depend on the machine.
+export OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1
+tests=(-m pytest -n 2 --durations=15)
+
+# What users' code relies on: public names, saved folders, tokenizer, search.
+contract=(
+    tests/test_configuration_vaswani.py
+    tests/test_modeling_vaswani.py
+    tests/test_registration.py
+    tests/test_pipeline_translation.py
+    tests/test_published_code.py
+    tests/test_decoding.py
+    tests/data/test_bpe.py
+)
+
+if [ "${1:-}" = "--lowest" ]; then
+    make_environment .venv-lowest scripts/constraints-lowest.txt
+    .venv-lowest/bin/python "${tests[@]}" "${contract[@]}" "${@:2}"
+    exit
+fi
+
+make_environment .venv scripts/constraints.txt
+.venv/bin/ruff check .
+.venv/bin/ruff format --check .
+.venv/bin/mypy
+.venv/bin/python "${tests[@]}" "$@"

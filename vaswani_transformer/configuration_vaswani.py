@@ -1,0 +1,150 @@
+"""The architecture of "Attention Is All You Need" as a declarative configuration: each row of the paper's Table 3 is one of these."""
+
+from typing import Any, Literal
+
+from huggingface_hub.dataclasses import strict
+from transformers import PreTrainedConfig
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "tiny": {
+        "d_model": 128,
+        "encoder_layers": 4,
+        "decoder_layers": 4,
+        "encoder_attention_heads": 4,
+        "decoder_attention_heads": 4,
+        "encoder_ffn_dim": 256,
+        "decoder_ffn_dim": 256,
+    },
+    "base": {},
+    "big": {
+        "d_model": 1024,
+        "encoder_attention_heads": 16,
+        "decoder_attention_heads": 16,
+        "encoder_ffn_dim": 4096,
+        "decoder_ffn_dim": 4096,
+        "dropout": 0.3,
+    },
+}
+"""Table 3's `base` and `big`, and a `tiny` one for small corpora (4+4 layers of 128 with 256 inside)."""
+
+
+@strict
+class VaswaniConfig(PreTrainedConfig):
+    """Configuration of a post-LayerNorm encoder-decoder; the defaults are the paper's base model.
+
+    Args:
+        vocab_size: entries of the one vocabulary that source and target share.
+        d_model: width of every layer's input and output; even where positions are sinusoids.
+        encoder_layers: N of the encoder.
+        decoder_layers: N of the decoder.
+        encoder_attention_heads: h of the encoder.
+        decoder_attention_heads: h of the decoder.
+        encoder_ffn_dim: d_ff of the encoder.
+        decoder_ffn_dim: d_ff of the decoder.
+        head_dim: d_k, width of a query or key; `None` means d_model / h.
+        value_head_dim: d_v, width of a value; `None` means `head_dim`.
+        dropout: rate on the sum of embedding and position and on each sub-layer's output (section 5.4).
+        attention_dropout: rate on the attention weights; the paper has none.
+        activation_dropout: rate inside the feed-forward network; the paper has none.
+        activation_function: name of the feed-forward network's nonlinearity.
+        attention_bias: whether the four projections of an attention have biases; the paper writes none.
+        layer_norm_eps: the epsilon of every layer normalisation.
+        position_embedding_type: `"sinusoidal"` (section 3.5) or `"learned"` (Table 3, row E).
+        sinusoidal_layout: `"interleaved"` as the paper prints it; `"concatenated"`, the same frequencies with all sines before all cosines
+            (Marian); `"tensor2tensor"`, concatenated with frequencies that end at exactly 1/10000 (tensor2tensor, fairseq).
+        position_offset: number of the first position.
+        max_position_embeddings: size of the learned position table. Sinusoids have no such limit.
+        scale_embedding: whether embeddings are multiplied by sqrt(d_model) (section 3.4).
+        use_cache: whether the decoder keeps keys and values for the next step.
+        tie_word_embeddings: one matrix for source, target and softmax (section 3.4); three separate ones otherwise.
+        decoder_start_token_id: the decoder's first input.
+
+    Raises:
+        ValueError: the settings contradict each other; the sentence says which and what to change.
+    """
+
+    model_type = "vaswani"
+    keys_to_ignore_at_inference = ("past_key_values",)
+    attribute_map = {  # noqa: RUF012 (the base class's declaration)
+        "hidden_size": "d_model",
+        "num_attention_heads": "encoder_attention_heads",
+        "num_hidden_layers": "encoder_layers",
+    }
+
+    vocab_size: int = 37_000
+    d_model: int = 512
+    encoder_layers: int = 6
+    decoder_layers: int = 6
+    encoder_attention_heads: int = 8
+    decoder_attention_heads: int = 8
+    encoder_ffn_dim: int = 2048
+    decoder_ffn_dim: int = 2048
+    head_dim: int | None = None
+    value_head_dim: int | None = None
+    dropout: float | int = 0.1
+    attention_dropout: float | int = 0.0
+    activation_dropout: float | int = 0.0
+    activation_function: str = "relu"
+    attention_bias: bool = False
+    layer_norm_eps: float = 1e-6
+    position_embedding_type: Literal["sinusoidal", "learned"] = "sinusoidal"
+    sinusoidal_layout: Literal["interleaved", "concatenated", "tensor2tensor"] = "interleaved"
+    position_offset: int = 0
+    max_position_embeddings: int = 1024
+    scale_embedding: bool = True
+    use_cache: bool = True
+    is_encoder_decoder: bool = True
+    tie_word_embeddings: bool = True
+    pad_token_id: int | None = 0
+    bos_token_id: int | None = 1
+    eos_token_id: int | list[int] | None = 2
+    decoder_start_token_id: int | None = 1
+
+    def __post_init__(self, **kwargs: Any) -> None:
+        if self.head_dim is None:
+            self.head_dim = self._default_head_dim()
+        if self.value_head_dim is None:
+            self.value_head_dim = self.head_dim
+        super().__post_init__(**kwargs)
+
+    @classmethod
+    def from_preset(cls, name: str, **overrides: Any) -> "VaswaniConfig":
+        """The configuration `"tiny"`, `"base"` or `"big"`, with `overrides` on top."""
+        if name not in PRESETS:
+            raise ValueError(f"There is no preset {name!r}; choose one of {', '.join(PRESETS)}.")
+        return cls(**{**PRESETS[name], **overrides})
+
+    def validate_architecture(self) -> None:
+        """Part of `@strict` validation: checks across fields."""
+        sizes = ("vocab_size", "d_model", "encoder_ffn_dim", "decoder_ffn_dim", "head_dim", "value_head_dim")
+        for name in (*sizes, "encoder_attention_heads", "decoder_attention_heads", "max_position_embeddings"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"`{name}` must be at least 1, not {getattr(self, name)}.")
+        for name in ("dropout", "attention_dropout", "activation_dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"`{name}` is a probability below 1, not {getattr(self, name)}.")
+        if self.position_embedding_type == "sinusoidal" and self.d_model % 2:
+            raise ValueError(
+                f"Sinusoidal positions pair sines with cosines and need an even `d_model`, not {self.d_model}; "
+                'make it even or set `position_embedding_type="learned"`.'
+            )
+        for name in ("pad_token_id", "bos_token_id", "decoder_start_token_id"):
+            token = getattr(self, name)
+            if token is not None and not 0 <= token < self.vocab_size:
+                raise ValueError(f"`{name}` is {token} but the vocabulary has the ids 0 to {self.vocab_size - 1}.")
+
+    def _default_head_dim(self) -> int:
+        heads = self.encoder_attention_heads
+        if heads != self.decoder_attention_heads:
+            raise ValueError(
+                f"The encoder has {heads} heads and the decoder {self.decoder_attention_heads}, so their width has no common "
+                "default; set `head_dim`."
+            )
+        if heads < 1 or self.d_model % heads:
+            raise ValueError(
+                f"{heads} attention heads do not divide `d_model` = {self.d_model} evenly; change one of them or set `head_dim`."
+            )
+        return self.d_model // heads
+
+
+__all__ = ["PRESETS", "VaswaniConfig"]

@@ -1,0 +1,121 @@
+"""The joint byte-pair encoding of source and target (paper section 5.1): trained here, saved as a stock `tokenizer.json`.
+
+Byte-level, so that no text is ever unknown and every text comes back exactly. Each text is encoded as if one space stood before it, and
+decoding takes that one space away again: a word then has the same ids at the beginning of a sentence as inside it.
+"""
+
+import itertools
+import warnings
+from collections.abc import Iterable, Iterator
+
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from transformers import PreTrainedTokenizerFast
+from transformers.tokenization_utils_base import VERY_LARGE_INTEGER
+
+PAD_TOKEN, BOS_TOKEN, EOS_TOKEN = CONTROL_TOKENS = ("<pad>", "<s>", "</s>")
+"""Ids 0, 1 and 2."""
+
+SMALLEST_VOCABULARY = len(CONTROL_TOKENS) + 256
+"""The control tokens and one entry for every byte: below this some text could not be written."""
+
+_TEXTS_PER_BATCH = 1000
+
+
+def train_tokenizer(
+    texts: Iterable[str],
+    vocab_size: int,
+    *,
+    min_frequency: int = 2,
+    model_max_length: int = VERY_LARGE_INTEGER,
+    progress: bool = False,
+) -> PreTrainedTokenizerFast:
+    """Learn one vocabulary for both languages.
+
+    The result is deterministic in `texts`, lossless (`decode(encode(text), skip_special_tokens=True) == text`) and ends every encoded text
+    with `</s>`. Text that spells a control token, such as a user's "</s>", is encoded as the characters it consists of: the setting behind
+    that, `split_special_tokens`, is saved with the tokenizer. (Who reads `tokenizer.json` with the `tokenizers` library alone has to set
+    `encode_special_tokens = True`, which that file cannot hold.)
+
+    Args:
+        texts: sentences of both languages, read once and never held as a whole.
+        vocab_size: entries including the 3 control tokens and the 256 bytes.
+        min_frequency: a pair of symbols seen less often is not merged.
+        model_max_length: in tokens; longer text is warned about, and cut where a caller asks for truncation. No limit by default: this
+            model's positions are computed for any length.
+        progress: show a progress bar.
+
+    Raises:
+        TypeError: `texts` is one string, or holds something that is not a string.
+        ValueError: there is no text, or `vocab_size` is below 259.
+
+    Warns:
+        UserWarning: the texts do not support `vocab_size` entries; the tokenizer then has fewer.
+    """
+    if isinstance(texts, str):
+        raise TypeError("The texts to train a tokenizer on must be a list or a stream of sentences, not one string; put it into a list.")
+    if vocab_size < SMALLEST_VOCABULARY:
+        raise ValueError(
+            f"vocab_size={vocab_size} is too small: {len(CONTROL_TOKENS)} control tokens and the 256 bytes need "
+            f"{SMALLEST_VOCABULARY} entries before the first merge; a few thousand is a usual size."
+        )
+    backend = _untrained_backend()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab_size,
+        min_frequency=min_frequency,
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        special_tokens=list(CONTROL_TOKENS),
+        show_progress=progress,
+    )
+    backend.train_from_iterator(_batches(texts), trainer=trainer)
+    _warn_if_smaller(backend.get_vocab_size(), vocab_size, min_frequency)
+    return _as_transformers_tokenizer(backend, model_max_length)
+
+
+def _untrained_backend() -> Tokenizer:
+    backend = Tokenizer(models.BPE())
+    backend.normalizer = normalizers.Prepend(" ")
+    # The pre-tokenizer's own expression parts letters from punctuation, so no merge can ever spell out a control token.
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
+    backend.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Strip(" ", left=1, right=0)])
+    return backend
+
+
+def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
+    """The texts in lists, which the trainer takes in parallel; what is not text is named before the trainer sees it."""
+    iterator = enumerate(texts)
+    count = 0
+    while batch := list(itertools.islice(iterator, _TEXTS_PER_BATCH)):
+        for index, text in batch:
+            if not isinstance(text, str):
+                raise TypeError(f"Text number {index} to train the tokenizer on is of type {type(text).__name__}, not str.")
+            count += bool(text)
+        yield [text for _, text in batch]
+    if not count:
+        raise ValueError("There is no text to train a tokenizer on; check that the training corpus is not empty.")
+
+
+def _warn_if_smaller(reached: int, wanted: int, min_frequency: int) -> None:
+    if reached < wanted:
+        warnings.warn(
+            f"The texts support only {reached} of the {wanted} vocabulary entries asked for (no pair of symbols occurs {min_frequency} "
+            f"times any more); the tokenizer has {reached}. Ask for at most that many, or give more text.",
+            stacklevel=3,
+        )
+
+
+def _as_transformers_tokenizer(backend: Tokenizer, model_max_length: int) -> PreTrainedTokenizerFast:
+    """The stock class and not a subclass: a subclass is rebuilt from vocabulary and merges when it is loaded, and loses the rest."""
+    eos_id = backend.token_to_id(EOS_TOKEN)
+    backend.post_processor = processors.TemplateProcessing(
+        single=f"$A {EOS_TOKEN}", pair=f"$A {EOS_TOKEN} $B {EOS_TOKEN}", special_tokens=[(EOS_TOKEN, eos_id)]
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend,
+        pad_token=PAD_TOKEN,
+        bos_token=BOS_TOKEN,
+        eos_token=EOS_TOKEN,
+        padding_side="right",
+        split_special_tokens=True,
+        clean_up_tokenization_spaces=False,
+        model_max_length=model_max_length,
+    )

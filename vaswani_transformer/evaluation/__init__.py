@@ -1,0 +1,1 @@
+"""From a checkpoint and a test set to a score: translate, compare, report."""

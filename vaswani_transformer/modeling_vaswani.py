@@ -1,0 +1,622 @@
+"""Section 3 of "Attention Is All You Need" (Vaswani et al., 2017), top to bottom: the post-LayerNorm encoder-decoder.
+
+Shapes: B sentences, S source positions, T target positions, D = d_model, H heads, K = d_k (`head_dim`), V = d_v (`value_head_dim`).
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import PreTrainedModel
+from transformers import initialization as init
+from transformers.activations import ACT2FN
+from transformers.cache_utils import Cache, DynamicCache, EncoderDecoderCache
+from transformers.generation import GenerationMixin
+from transformers.masking_utils import create_bidirectional_mask, create_causal_mask
+from transformers.modeling_layers import GradientCheckpointingLayer
+from transformers.modeling_outputs import (
+    BaseModelOutput,
+    BaseModelOutputWithPastAndCrossAttentions,
+    Seq2SeqLMOutput,
+    Seq2SeqModelOutput,
+)
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+from transformers.processing_utils import Unpack
+from transformers.utils import TransformersKwargs, can_return_tuple
+from transformers.utils.generic import merge_with_config_defaults
+from transformers.utils.output_capturing import OutputRecorder, capture_outputs
+
+from .configuration_vaswani import VaswaniConfig
+
+
+def sinusoids(positions: torch.Tensor, d_model: int, layout: str = "interleaved") -> torch.Tensor:
+    """The positional encodings of section 3.5, computed for any position and never stored.
+
+    PE(pos, 2i) = sin(pos / 10000^(2i / D)), PE(pos, 2i+1) = cos(pos / 10000^(2i / D)).
+
+    Args:
+        positions: integers of any shape.
+        layout: `"interleaved"` is the equation above; `"concatenated"` has all sines before all cosines; `"tensor2tensor"` is concatenated, with
+            the frequencies 10000^(-i / (D/2 - 1)).
+
+    Returns:
+        `[*positions.shape, D]`, in float64 where the device has it: a float32 angle is off by 3e-4 at position 5000.
+    """
+    precision = torch.float32 if positions.device.type == "mps" else torch.float64
+    steps = torch.arange(d_model // 2, device=positions.device, dtype=precision)
+    exponents = steps / max(d_model // 2 - 1, 1) if layout == "tensor2tensor" else 2 * steps / d_model
+    angles = positions.to(precision).unsqueeze(-1) * torch.pow(10_000.0, -exponents)
+    if layout == "interleaved":
+        return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2)
+    return torch.cat((angles.sin(), angles.cos()), dim=-1)
+
+
+def shift_tokens_right(labels: torch.Tensor, pad_token_id: int, decoder_start_token_id: int) -> torch.Tensor:
+    """The decoder's input for `labels` `[B, T]`: one position later, behind the start token; ignored labels (-100) become padding."""
+    shifted = labels.roll(1, dims=-1)
+    shifted[:, 0] = decoder_start_token_id
+    return shifted.masked_fill(shifted == -100, pad_token_id)
+
+
+def scaled_dot_product_attention(
+    module: nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    scaling: float,
+    dropout: float = 0.0,
+    **kwargs: Any,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Equation 1: softmax(Q K^T / sqrt(d_k)) V.
+
+    Args:
+        query: `[B, H, T, K]`.
+        key: `[B, H, S, K]`.
+        value: `[B, H, S, V]`.
+        attention_mask: added to the scores, `[B or 1, 1, T, S]`; the lowest number of its dtype hides a position.
+
+    Returns:
+        The output `[B, T, H, V]` and the attention weights `[B, H, T, S]`.
+    """
+    scores = torch.matmul(query * scaling, key.transpose(-2, -1))
+    if attention_mask is not None:
+        scores = scores + attention_mask
+    weights = nn.functional.softmax(scores, dim=-1)
+    weights = nn.functional.dropout(weights, p=dropout, training=module.training)
+    return torch.matmul(weights, value).transpose(1, 2), weights
+
+
+class VaswaniAttention(nn.Module):
+    """Multi-head attention (section 3.2.2): what self-attention and attention over the source share.
+
+    d_k and d_v are free of D / H, as Table 3's rows A and B want them.
+    """
+
+    is_causal = False
+
+    def __init__(self, config: VaswaniConfig, num_heads: int, layer_idx: int) -> None:
+        super().__init__()
+        self.config = config
+        self.layer_idx = layer_idx
+        self.num_heads = num_heads
+        self.head_dim = config.head_dim
+        self.value_head_dim = config.value_head_dim
+        self.scaling = self.head_dim**-0.5
+        self.dropout = config.attention_dropout
+        bias = config.attention_bias
+        self.q_proj = nn.Linear(config.d_model, num_heads * self.head_dim, bias=bias)
+        self.k_proj = nn.Linear(config.d_model, num_heads * self.head_dim, bias=bias)
+        self.v_proj = nn.Linear(config.d_model, num_heads * self.value_head_dim, bias=bias)
+        self.out_proj = nn.Linear(num_heads * self.value_head_dim, config.d_model, bias=bias)
+
+    def split_heads(self, states: torch.Tensor) -> torch.Tensor:
+        """`[B, L, H * width]` to `[B, H, L, width]`."""
+        return states.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+
+    def keys_and_values(self, states: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """`[B, L, D]` to keys `[B, H, L, K]` and values `[B, H, L, V]`."""
+        return self.split_heads(self.k_proj(states)), self.split_heads(self.v_proj(states))
+
+    def attend(
+        self,
+        hidden_states: torch.Tensor,
+        keys: torch.Tensor,
+        values: torch.Tensor,
+        attention_mask: torch.Tensor | None,
+        **kwargs: Any,
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Attend from `hidden_states` `[B, T, D]`; returns `[B, T, D]` and, where the implementation has them, weights `[B, H, T, S]`."""
+        attention: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
+            self.config._attn_implementation, scaled_dot_product_attention
+        )
+        heads, weights = attention(
+            self,
+            self.split_heads(self.q_proj(hidden_states)),
+            keys,
+            values,
+            attention_mask,
+            dropout=self.dropout if self.training else 0.0,
+            scaling=self.scaling,
+            **kwargs,
+        )
+        return self.out_proj(heads.flatten(-2)), weights
+
+
+class VaswaniSelfAttention(VaswaniAttention):
+    """Attention of a sequence over itself: over all of it in the encoder, over what came before in the decoder (section 3.2.3)."""
+
+    def __init__(self, config: VaswaniConfig, num_heads: int, layer_idx: int, is_causal: bool) -> None:
+        super().__init__(config, num_heads, layer_idx)
+        self.is_causal = is_causal
+
+    def forward(
+        self,
+        hidden_states: torch.Tensor,
+        attention_mask: torch.Tensor | None = None,
+        past_key_values: Cache | None = None,
+        **kwargs: Unpack[TransformersKwargs],
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        keys, values = self.keys_and_values(hidden_states)
+        if isinstance(past_key_values, EncoderDecoderCache):
+            past_key_values = past_key_values.self_attention_cache
+        if past_key_values is not None:
+            keys, values = past_key_values.update(keys, values, self.layer_idx)
+        return self.attend(hidden_states, keys, values, attention_mask, **kwargs)
+
+
+class VaswaniCrossAttention(VaswaniAttention):
+    """Attention of the target over the encoded source (section 3.2.3); its keys and values are computed once a source."""
+
+    def forward(
+        self,
+        hidden_states: torch.Tensor,
+        encoder_hidden_states: torch.Tensor,
+        attention_mask: torch.Tensor | None = None,
+        past_key_values: Cache | None = None,
+        **kwargs: Unpack[TransformersKwargs],
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        if not isinstance(past_key_values, EncoderDecoderCache):
+            keys, values = self.keys_and_values(encoder_hidden_states)
+        elif past_key_values.is_updated.get(self.layer_idx):
+            cached = past_key_values.cross_attention_cache.layers[self.layer_idx]
+            keys, values = cached.keys, cached.values
+        else:
+            keys, values = self.keys_and_values(encoder_hidden_states)
+            keys, values = past_key_values.cross_attention_cache.update(keys, values, self.layer_idx)
+            past_key_values.is_updated[self.layer_idx] = True
+        return self.attend(hidden_states, keys, values, attention_mask, **kwargs)
+
+
+class VaswaniLayer(GradientCheckpointingLayer):
+    """What the layers of both stacks share: section 3.1's residual rule and section 3.3's feed-forward network."""
+
+    def __init__(self, config: VaswaniConfig, ffn_dim: int) -> None:
+        super().__init__()
+        self.dropout = config.dropout
+        self.activation_dropout = config.activation_dropout
+        self.activation_fn = ACT2FN[config.activation_function]
+        self.fc1 = nn.Linear(config.d_model, ffn_dim)
+        self.fc2 = nn.Linear(ffn_dim, config.d_model)
+        self.final_layer_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
+
+    def add_and_norm(self, norm: nn.LayerNorm, x: torch.Tensor, sublayer_output: torch.Tensor) -> torch.Tensor:
+        """LayerNorm(x + Dropout(Sublayer(x))), sections 3.1 and 5.4."""
+        return norm(x + nn.functional.dropout(sublayer_output, p=self.dropout, training=self.training))
+
+    def feed_forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Equation 2: max(0, x W1 + b1) W2 + b2."""
+        inner = self.activation_fn(self.fc1(x))
+        return self.fc2(nn.functional.dropout(inner, p=self.activation_dropout, training=self.training))
+
+
+class VaswaniEncoderLayer(VaswaniLayer):
+    """Self-attention, then feed-forward (section 3.1, encoder)."""
+
+    def __init__(self, config: VaswaniConfig, layer_idx: int) -> None:
+        super().__init__(config, config.encoder_ffn_dim)
+        self.self_attn = VaswaniSelfAttention(config, config.encoder_attention_heads, layer_idx, is_causal=False)
+        self.self_attn_layer_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
+
+    def forward(
+        self, x: torch.Tensor, attention_mask: torch.Tensor | None = None, **kwargs: Unpack[TransformersKwargs]
+    ) -> torch.Tensor:
+        attended, _ = self.self_attn(x, attention_mask, **kwargs)
+        x = self.add_and_norm(self.self_attn_layer_norm, x, attended)
+        return self.add_and_norm(self.final_layer_norm, x, self.feed_forward(x))
+
+
+class VaswaniDecoderLayer(VaswaniLayer):
+    """Self-attention over the past, attention over the source, then feed-forward (section 3.1, decoder)."""
+
+    def __init__(self, config: VaswaniConfig, layer_idx: int) -> None:
+        super().__init__(config, config.decoder_ffn_dim)
+        self.self_attn = VaswaniSelfAttention(config, config.decoder_attention_heads, layer_idx, is_causal=True)
+        self.self_attn_layer_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
+        self.encoder_attn = VaswaniCrossAttention(config, config.decoder_attention_heads, layer_idx)
+        self.encoder_attn_layer_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
+
+    def forward(
+        self,
+        x: torch.Tensor,
+        attention_mask: torch.Tensor | None,
+        encoder_hidden_states: torch.Tensor,  # positional: gradient checkpointing needs every tensor with a gradient so
+        encoder_attention_mask: torch.Tensor | None = None,
+        past_key_values: Cache | None = None,
+        **kwargs: Unpack[TransformersKwargs],
+    ) -> torch.Tensor:
+        attended, _ = self.self_attn(x, attention_mask, past_key_values, **kwargs)
+        x = self.add_and_norm(self.self_attn_layer_norm, x, attended)
+        attended, _ = self.encoder_attn(x, encoder_hidden_states, encoder_attention_mask, past_key_values, **kwargs)
+        x = self.add_and_norm(self.encoder_attn_layer_norm, x, attended)
+        return self.add_and_norm(self.final_layer_norm, x, self.feed_forward(x))
+
+
+class VaswaniPreTrainedModel(PreTrainedModel):
+    """What transformers needs to know of every class here, and the initial weights."""
+
+    config: VaswaniConfig
+    config_class = VaswaniConfig
+    base_model_prefix = "model"
+    supports_gradient_checkpointing = True
+    _no_split_modules = ("VaswaniEncoderLayer", "VaswaniDecoderLayer")
+    _supports_flash_attn = True
+    _supports_sdpa = True
+    _supports_flex_attn = True
+    _can_compile_fullgraph = True
+
+    @torch.no_grad()
+    def _init_weights(self, module: nn.Module) -> None:
+        """Embeddings and softmax ~ N(0, D^-0.5), so that scaling by sqrt(D) gives unit variance; Xavier elsewhere. The paper is silent."""
+        if isinstance(module, nn.Embedding):
+            init.normal_(module.weight, std=self.config.d_model**-0.5)
+        elif isinstance(module, nn.Linear):
+            init.xavier_uniform_(module.weight)
+            if module.bias is not None:
+                init.zeros_(module.bias)
+        elif isinstance(module, nn.LayerNorm):
+            init.ones_(module.weight)
+            init.zeros_(module.bias)
+        elif isinstance(module, VaswaniForConditionalGeneration):
+            init.normal_(module.lm_head.weight, std=self.config.d_model**-0.5)
+
+
+class VaswaniStack(VaswaniPreTrainedModel):
+    """What encoder and decoder share: token embeddings (section 3.4) plus positions (section 3.5)."""
+
+    def __init__(self, config: VaswaniConfig) -> None:
+        super().__init__(config)
+        self.embed_tokens = nn.Embedding(config.vocab_size, config.d_model)
+        if config.position_embedding_type == "learned":
+            self.embed_positions = nn.Embedding(config.max_position_embeddings + config.position_offset, config.d_model)
+        self.gradient_checkpointing = False
+
+    def embed(self, input_ids: torch.Tensor | None, inputs_embeds: torch.Tensor | None) -> torch.Tensor:
+        """Look up `input_ids` `[B, L]` unless their vectors `inputs_embeds` `[B, L, D]` are given; not scaled yet."""
+        if (input_ids is None) == (inputs_embeds is None):
+            given = "neither" if input_ids is None else "both"
+            raise ValueError(
+                f"{type(self).__name__} takes either `input_ids` or `inputs_embeds` (decoder: `decoder_input_ids` or "
+                f"`decoder_inputs_embeds`), and got {given}; pass exactly one."
+            )
+        if inputs_embeds is not None:
+            return inputs_embeds
+        self._check_ids(input_ids)
+        return self.embed_tokens(input_ids)
+
+    def add_positions(self, inputs_embeds: torch.Tensor, mask: torch.Tensor | None, past: int | torch.Tensor) -> torch.Tensor:
+        """Dropout(embeddings * sqrt(D) + positions), sections 3.4, 3.5 and 5.4.
+
+        Args:
+            inputs_embeds: `[B, L, D]`.
+            mask: `[B, past + L]` with 0 on padding, or `None`; positions count real tokens only, so that padding on the left moves nothing.
+            past: number of positions already in the cache.
+        """
+        if self.config.scale_embedding:
+            inputs_embeds = inputs_embeds * self.config.d_model**0.5
+        hidden_states = inputs_embeds + self._positions(inputs_embeds, mask, past).to(inputs_embeds.dtype)
+        return nn.functional.dropout(hidden_states, p=self.config.dropout, training=self.training)
+
+    def _positions(self, inputs_embeds: torch.Tensor, mask: torch.Tensor | None, past: int | torch.Tensor) -> torch.Tensor:
+        """Position vectors, `[L, D]` or, under a mask, `[B, L, D]`."""
+        length = inputs_embeds.shape[1]
+        if mask is None or mask.ndim != 2:
+            return self._encode_positions(torch.arange(length, device=inputs_embeds.device) + past)
+        numbers = (mask.long().cumsum(-1) - 1).clamp(min=0)[:, -length:]
+        return self._encode_positions(torch.arange(mask.shape[-1], device=mask.device))[numbers]
+
+    def _encode_positions(self, positions: torch.Tensor) -> torch.Tensor:
+        """`[L]` to `[L, D]`."""
+        config = self.config
+        if config.position_embedding_type == "sinusoidal":
+            return sinusoids(positions + config.position_offset, config.d_model, config.sinusoidal_layout)
+        if len(positions) > config.max_position_embeddings:
+            raise ValueError(
+                f"This model learned {config.max_position_embeddings} positions and the input has {len(positions)} tokens; shorten it, "
+                "or use a model with sinusoidal positions, which have no limit."
+            )
+        return self.embed_positions(positions + config.position_offset)
+
+    def _check_ids(self, input_ids: torch.Tensor) -> None:
+        """On the CPU, where looking costs no synchronisation, say in a sentence what the lookup would say as an index error."""
+        if input_ids.device.type != "cpu" or torch.compiler.is_compiling() or torch.jit.is_tracing() or not input_ids.numel():
+            return
+        smallest, largest = (int(bound) for bound in torch.aminmax(input_ids))
+        entries = self.embed_tokens.weight.shape[0]
+        if smallest < 0 or largest >= entries:
+            raise ValueError(
+                f"{type(self).__name__} got the token id {smallest if smallest < 0 else largest}, but its vocabulary has the ids 0 to "
+                f"{entries - 1}; the tokenizer is another model's, or new tokens were added without `resize_token_embeddings`."
+            )
+
+
+class VaswaniEncoder(VaswaniStack):
+    """N identical layers over the source (section 3.1)."""
+
+    _can_record_outputs = {"hidden_states": VaswaniEncoderLayer, "attentions": VaswaniSelfAttention}  # noqa: RUF012
+
+    def __init__(self, config: VaswaniConfig) -> None:
+        super().__init__(config)
+        self.layers = nn.ModuleList(VaswaniEncoderLayer(config, i) for i in range(config.encoder_layers))
+        self.post_init()
+
+    @merge_with_config_defaults
+    @capture_outputs
+    def forward(
+        self,
+        input_ids: torch.LongTensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        inputs_embeds: torch.Tensor | None = None,
+        **kwargs: Unpack[TransformersKwargs],
+    ) -> BaseModelOutput:
+        """Encode a source.
+
+        Args:
+            input_ids: `[B, S]`.
+            attention_mask: `[B, S]`, 0 on padding.
+            inputs_embeds: `[B, S, D]`, in place of `input_ids`; not scaled.
+
+        Returns:
+            `last_hidden_state` `[B, S, D]`.
+        """
+        inputs_embeds = self.embed(input_ids, inputs_embeds)
+        mask = create_bidirectional_mask(self.config, inputs_embeds=inputs_embeds, attention_mask=attention_mask)
+        x = self.add_positions(inputs_embeds, attention_mask, past=0)
+        for layer in self.layers:
+            x = layer(x, mask, **kwargs)
+        return BaseModelOutput(last_hidden_state=x)
+
+
+class VaswaniDecoder(VaswaniStack):
+    """N identical layers over the target's past and the encoded source (section 3.1)."""
+
+    _can_record_outputs = {  # noqa: RUF012
+        "hidden_states": VaswaniDecoderLayer,
+        "attentions": OutputRecorder(VaswaniSelfAttention, index=1, layer_name="self_attn"),
+        "cross_attentions": OutputRecorder(VaswaniCrossAttention, index=1, layer_name="encoder_attn"),
+    }
+
+    def __init__(self, config: VaswaniConfig) -> None:
+        super().__init__(config)
+        self.layers = nn.ModuleList(VaswaniDecoderLayer(config, i) for i in range(config.decoder_layers))
+        self.post_init()
+
+    @merge_with_config_defaults
+    @capture_outputs
+    def forward(
+        self,
+        input_ids: torch.LongTensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        encoder_hidden_states: torch.Tensor | None = None,
+        encoder_attention_mask: torch.Tensor | None = None,
+        past_key_values: Cache | None = None,
+        inputs_embeds: torch.Tensor | None = None,
+        use_cache: bool | None = None,
+        **kwargs: Unpack[TransformersKwargs],
+    ) -> BaseModelOutputWithPastAndCrossAttentions:
+        """Decode behind a cached past of P positions (0 without a cache).
+
+        Args:
+            input_ids: `[B, T]`.
+            attention_mask: `[B, P + T]`, 0 on padding.
+            encoder_hidden_states: `[B, S, D]`.
+            encoder_attention_mask: `[B, S]`, 0 on padding.
+            past_key_values: keys and values of the past; filled in place.
+            inputs_embeds: `[B, T, D]`, in place of `input_ids`; not scaled.
+
+        Returns:
+            `last_hidden_state` `[B, T, D]` and the cache.
+        """
+        inputs_embeds = self.embed(input_ids, inputs_embeds)
+        if use_cache and past_key_values is None:
+            past_key_values = EncoderDecoderCache(DynamicCache(config=self.config), DynamicCache(config=self.config))
+        past = 0 if past_key_values is None else past_key_values.get_seq_length()
+        own_cache = (
+            past_key_values.self_attention_cache if isinstance(past_key_values, EncoderDecoderCache) else past_key_values
+        )
+        causal_mask = create_causal_mask(
+            self.config, inputs_embeds=inputs_embeds, attention_mask=attention_mask, past_key_values=own_cache
+        )
+        source_mask = create_bidirectional_mask(
+            self.config,
+            inputs_embeds=inputs_embeds,
+            attention_mask=encoder_attention_mask,
+            encoder_hidden_states=encoder_hidden_states,
+        )
+        x = self.add_positions(inputs_embeds, attention_mask, past)
+        for layer in self.layers:
+            x = layer(x, causal_mask, encoder_hidden_states, source_mask, past_key_values=past_key_values, **kwargs)
+        return BaseModelOutputWithPastAndCrossAttentions(last_hidden_state=x, past_key_values=past_key_values)
+
+
+class VaswaniModel(VaswaniPreTrainedModel):
+    """The encoder-decoder without the softmax (Figure 1)."""
+
+    _tied_weights_keys = {  # noqa: RUF012
+        "encoder.embed_tokens.weight": "shared.weight",
+        "decoder.embed_tokens.weight": "shared.weight",
+    }
+
+    def __init__(self, config: VaswaniConfig) -> None:
+        super().__init__(config)
+        if config.tie_word_embeddings:
+            self.shared = nn.Embedding(config.vocab_size, config.d_model)
+        self.encoder = VaswaniEncoder(config)
+        self.decoder = VaswaniDecoder(config)
+        self.post_init()
+
+    def get_input_embeddings(self) -> nn.Embedding:
+        return self.encoder.embed_tokens
+
+    def set_input_embeddings(self, value: nn.Embedding) -> None:
+        self.encoder.embed_tokens = value
+        if self.config.tie_word_embeddings:
+            self.shared = value
+            self.decoder.embed_tokens = value
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: torch.LongTensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        decoder_input_ids: torch.LongTensor | None = None,
+        decoder_attention_mask: torch.Tensor | None = None,
+        encoder_outputs: BaseModelOutput | tuple[torch.Tensor, ...] | None = None,
+        past_key_values: Cache | None = None,
+        inputs_embeds: torch.Tensor | None = None,
+        decoder_inputs_embeds: torch.Tensor | None = None,
+        use_cache: bool | None = None,
+        **kwargs: Unpack[TransformersKwargs],
+    ) -> Seq2SeqModelOutput:
+        """Encode, unless `encoder_outputs` are given, and decode; shapes as in `VaswaniEncoder` and `VaswaniDecoder`."""
+        if encoder_outputs is None:
+            encoder_outputs = self.encoder(
+                input_ids=input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds, **kwargs
+            )
+        elif not isinstance(encoder_outputs, BaseModelOutput):
+            encoder_outputs = BaseModelOutput(*encoder_outputs)
+        decoder_outputs = self.decoder(
+            input_ids=decoder_input_ids,
+            attention_mask=decoder_attention_mask,
+            encoder_hidden_states=encoder_outputs.last_hidden_state,
+            encoder_attention_mask=attention_mask,
+            past_key_values=past_key_values,
+            inputs_embeds=decoder_inputs_embeds,
+            use_cache=use_cache,
+            **kwargs,
+        )
+        return Seq2SeqModelOutput(
+            last_hidden_state=decoder_outputs.last_hidden_state,
+            past_key_values=decoder_outputs.past_key_values,
+            decoder_hidden_states=decoder_outputs.hidden_states,
+            decoder_attentions=decoder_outputs.attentions,
+            cross_attentions=decoder_outputs.cross_attentions,
+            encoder_last_hidden_state=encoder_outputs.last_hidden_state,
+            encoder_hidden_states=encoder_outputs.hidden_states,
+            encoder_attentions=encoder_outputs.attentions,
+        )
+
+
+class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, GenerationMixin):
+    """The encoder-decoder with the linear transformation before the softmax (section 3.4), tied to the embeddings and without a bias."""
+
+    _tied_weights_keys = {  # noqa: RUF012
+        "lm_head.weight": "model.shared.weight",
+        "model.encoder.embed_tokens.weight": "model.shared.weight",
+        "model.decoder.embed_tokens.weight": "model.shared.weight",
+    }
+
+    def __init__(self, config: VaswaniConfig) -> None:
+        super().__init__(config)
+        self.model = VaswaniModel(config)
+        self.lm_head = nn.Linear(config.d_model, config.vocab_size, bias=False)
+        self.post_init()
+
+    def get_input_embeddings(self) -> nn.Embedding:
+        return self.model.get_input_embeddings()
+
+    def set_input_embeddings(self, value: nn.Embedding) -> None:
+        self.model.set_input_embeddings(value)
+
+    def prepare_decoder_input_ids_from_labels(self, labels: torch.Tensor) -> torch.Tensor:
+        """The decoder's input for `labels` `[B, T]`; data collators call this."""
+        return shift_tokens_right(labels, self.config.pad_token_id, self.config.decoder_start_token_id)
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: torch.LongTensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        decoder_input_ids: torch.LongTensor | None = None,
+        decoder_attention_mask: torch.Tensor | None = None,
+        encoder_outputs: BaseModelOutput | tuple[torch.Tensor, ...] | None = None,
+        past_key_values: Cache | None = None,
+        inputs_embeds: torch.Tensor | None = None,
+        decoder_inputs_embeds: torch.Tensor | None = None,
+        labels: torch.LongTensor | None = None,
+        use_cache: bool | None = None,
+        num_items_in_batch: torch.Tensor | int | None = None,
+        **kwargs: Unpack[TransformersKwargs],
+    ) -> Seq2SeqLMOutput:
+        """Score every next token.
+
+        Args:
+            input_ids: source, `[B, S]`.
+            attention_mask: `[B, S]`, 0 on padding.
+            decoder_input_ids: target behind the start token, `[B, T]`; made from `labels` when absent.
+            decoder_attention_mask: `[B, T]`, 0 on padding; the padding of a target's end needs none, for nothing before it can see it.
+            encoder_outputs: an encoded source, in place of `input_ids`.
+            past_key_values: keys and values of the target so far.
+            inputs_embeds: `[B, S, D]`, in place of `input_ids`; not scaled.
+            decoder_inputs_embeds: `[B, T, D]`, in place of `decoder_input_ids`; not scaled.
+            labels: `[B, T]`, -100 where nothing is to be predicted.
+            num_items_in_batch: what to divide the summed loss by, where a trainer accumulates over several batches.
+
+        Returns:
+            `logits` `[B, T, vocab_size]` and, with `labels`, their plain cross entropy: the mean over real tokens.
+        """
+        if labels is not None:
+            use_cache = False
+            if decoder_input_ids is None and decoder_inputs_embeds is None:
+                decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
+        outputs: Seq2SeqModelOutput = self.model(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            decoder_input_ids=decoder_input_ids,
+            decoder_attention_mask=decoder_attention_mask,
+            encoder_outputs=encoder_outputs,
+            past_key_values=past_key_values,
+            inputs_embeds=inputs_embeds,
+            decoder_inputs_embeds=decoder_inputs_embeds,
+            use_cache=use_cache,
+            **kwargs,
+        )
+        logits = self.lm_head(outputs.last_hidden_state)
+        loss = None if labels is None else cross_entropy(logits, labels, num_items_in_batch)
+        return Seq2SeqLMOutput(
+            loss=loss,
+            logits=logits,
+            past_key_values=outputs.past_key_values,
+            decoder_hidden_states=outputs.decoder_hidden_states,
+            decoder_attentions=outputs.decoder_attentions,
+            cross_attentions=outputs.cross_attentions,
+            encoder_last_hidden_state=outputs.encoder_last_hidden_state,
+            encoder_hidden_states=outputs.encoder_hidden_states,
+            encoder_attentions=outputs.encoder_attentions,
+        )
+
+
+def cross_entropy(
+    logits: torch.Tensor, labels: torch.Tensor, num_items: torch.Tensor | int | None = None
+) -> torch.Tensor:
+    """Mean of -log p(label) over the labels `[B, T]` that are not -100, or their sum over `num_items`."""
+    logits, labels = logits.flatten(0, 1), labels.flatten().to(logits.device)
+    if logits.dtype != torch.float64:
+        logits = logits.float()
+    if num_items is None:
+        return nn.functional.cross_entropy(logits, labels)
+    return nn.functional.cross_entropy(logits, labels, reduction="sum") / num_items
+
+
+__all__ = ["VaswaniForConditionalGeneration", "VaswaniModel", "VaswaniPreTrainedModel"]

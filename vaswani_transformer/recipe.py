@@ -1,0 +1,299 @@
+"""One experiment as frozen dataclasses, read from YAML.
+
+A recipe owns the data, the tokenizer, the batches, the optimisation and the search of a run; the architecture it only names: `model` is
+handed to `VaswaniConfig` and lives in `config.json` from then on. An unknown key is an error that names the nearest valid one.
+"""
+
+import dataclasses
+import difflib
+import types
+import typing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import yaml
+
+from .configuration_vaswani import PRESETS, VaswaniConfig
+
+
+@dataclass(frozen=True)
+class CorpusSpec:
+    """Where sentence pairs come from.
+
+    `format` says which of the other fields matter:
+
+    - `builtin`: the generated English-German corpus; `split`, `limit`.
+    - `lines`: two line-aligned UTF-8 files `source` and `target`, plain, `.gz` or `.xz`.
+    - `table`: one file `path` (`.tsv`, `.csv`, `.jsonl`, `.parquet`, text ones also `.gz` or `.xz`), columns `source_column`, `target_column`
+      (the language codes when absent).
+    - `hub`: a data set `path` of the Hugging Face Hub in `translation` format, with `name` (e.g. `de-en`), `split`, `streaming`.
+
+    `limit` reads the first pairs only. `tokenized` says that the text is already split into tokens by spaces, so that BLEU is computed on it
+    as it stands.
+    """
+
+    format: Literal["builtin", "lines", "table", "hub"]
+    source: str | None = None
+    target: str | None = None
+    path: str | None = None
+    name: str | None = None
+    split: str | None = None
+    source_column: str | None = None
+    target_column: str | None = None
+    streaming: bool = False
+    limit: int | None = None
+    tokenized: bool = False
+
+    def __post_init__(self) -> None:
+        needed = {"builtin": ["split"], "lines": ["source", "target"], "table": ["path"], "hub": ["path", "split"]}[self.format]
+        for name in needed:
+            if getattr(self, name) is None:
+                raise ValueError(f"A corpus of format '{self.format}' needs `{name}`; add it to the recipe.")
+
+
+@dataclass(frozen=True)
+class CleaningSettings:
+    """What is dropped from the training pairs. Lengths count words (or characters where a script has no spaces)."""
+
+    max_words: int = 250
+    max_length_ratio: float = 9.0
+    drop_duplicates: bool = True
+    drop_identical_sides: bool = True
+    drop_held_out: bool = True
+
+
+@dataclass(frozen=True)
+class DataSettings:
+    """The corpora of an experiment; relative file names start from `root`."""
+
+    train: tuple[CorpusSpec, ...]
+    validation: CorpusSpec
+    test: dict[str, CorpusSpec]
+    root: str = "."
+    licence: str = "unknown"
+    cleaning: CleaningSettings = CleaningSettings()
+
+
+@dataclass(frozen=True)
+class TokenizerSettings:
+    """The joint byte-level BPE (paper section 5.1)."""
+
+    vocab_size: int
+    min_frequency: int = 2
+
+
+@dataclass(frozen=True)
+class BatchingSettings:
+    """How much one optimisation update sees.
+
+    `source_tokens` and `target_tokens` count padded tokens of one update over ALL ranks (paper section 5.1: about 25,000 each). The update is cut
+    into `micro_batches` equal shares, which the ranks divide among themselves and accumulate: eight devices take one each, one device takes
+    eight after another, and the result is the same.
+    """
+
+    source_tokens: int = 25_000
+    target_tokens: int = 25_000
+    micro_batches: int = 1
+    max_sentence_tokens: int = 256
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """Optimisation (paper sections 5.3 and 5.4), and how often the run is looked at and saved. Intervals are in updates."""
+
+    updates: int
+    warmup_updates: int = 4000
+    learning_rate_scale: float = 1.0
+    adam_betas: tuple[float, float] = (0.9, 0.98)
+    adam_epsilon: float = 1e-9
+    label_smoothing: float = 0.1
+    max_gradient_norm: float | None = None
+    precision: Literal["float32", "bfloat16", "float16"] = "float32"
+    compile: bool = False
+    gradient_checkpointing: bool = False
+    seed: int = 1
+    log_every: int = 50
+    validate_every: int = 1000
+    checkpoint_every: int = 1000
+    average_checkpoints: int = 5
+    patience: int | None = None
+    trackers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """What goes into `generation_config.json` (paper section 6.1)."""
+
+    num_beams: int = 4
+    length_penalty: float = 0.6
+    length_penalty_type: Literal["gnmt"] | None = "gnmt"
+    extra_length: int = 50
+
+
+@dataclass(frozen=True)
+class ValidationSettings:
+    """How validation and test sets are translated and scored. `sentences` limits BLEU during training to the first ones of the validation set."""
+
+    batch_tokens: int = 4096
+    sentences: int | None = None
+    num_beams: int = 1
+    samples: int = 3
+    lowercase: bool = False
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that decides the outcome of an experiment."""
+
+    name: str
+    source_language: str
+    target_language: str
+    data: DataSettings
+    tokenizer: TokenizerSettings
+    training: TrainingSettings
+    model: dict[str, Any] = field(default_factory=lambda: {"preset": "base"})
+    batching: BatchingSettings = BatchingSettings()
+    search: SearchSettings = SearchSettings()
+    validation: ValidationSettings = ValidationSettings()
+
+    def __post_init__(self) -> None:
+        fields = {f.name for f in dataclasses.fields(VaswaniConfig)}
+        for key in self.model:
+            if key != "preset" and key not in fields:
+                raise ValueError(_unknown_key("model", key, {"preset", *fields}))
+        if (preset := self.model.get("preset", "base")) not in PRESETS:
+            raise ValueError(_unknown_value("model.preset", preset, PRESETS))
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        return self.source_language, self.target_language
+
+    def model_config(self, **overrides: Any) -> VaswaniConfig:
+        """The architecture the recipe names, with `overrides` such as `vocab_size` on top."""
+        settings = {key: value for key, value in self.model.items() if key != "preset"}
+        return VaswaniConfig.from_preset(self.model.get("preset", "base"), **settings, **overrides)
+
+    def to_yaml(self) -> str:
+        """Every setting, defaults included, in a form that `parse_recipe` reads back to an equal recipe."""
+        return yaml.safe_dump(_plain(dataclasses.asdict(self)), sort_keys=False, allow_unicode=True, width=120)
+
+
+def load_recipe(path: str | Path, overrides: typing.Sequence[str] = ()) -> Recipe:
+    """Read a recipe file and apply `overrides` of the form `training.updates=100` (values are YAML).
+
+    Raises:
+        FileNotFoundError: `path` does not exist.
+        ValueError: the file is no YAML mapping, or a key or value is wrong; the sentence names file, key and remedy.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"There is no recipe file {path}; the recipes that come with the project are in scripts/recipes.")
+    try:
+        tree = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not valid YAML: {error}") from error
+    if not isinstance(tree, dict):
+        raise ValueError(f"{path} must hold a mapping of settings, not {type(tree).__name__}.")
+    for override in overrides:
+        _apply_override(tree, override)
+    try:
+        return parse_recipe(tree)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def parse_recipe(tree: dict[str, Any]) -> Recipe:
+    """Turn a mapping, as YAML gives it, into a `Recipe`; see `load_recipe` for the errors."""
+    recipe = _parse(Recipe, tree, "")
+    assert isinstance(recipe, Recipe)
+    return recipe
+
+
+def _apply_override(tree: dict[str, Any], override: str) -> None:
+    key, separator, value = override.partition("=")
+    if not separator:
+        raise ValueError(f"An override reads key=value, such as training.updates=100; got {override!r}.")
+    *parents, last = key.split(".")
+    node: Any = tree
+    for parent in parents:
+        node = node.setdefault(parent, {})
+        if not isinstance(node, dict):
+            raise ValueError(f"The override {override!r} goes below `{parent}`, which is not a mapping.")
+    node[last] = yaml.safe_load(value)
+
+
+def _parse(kind: Any, value: Any, where: str) -> Any:
+    """Build a value of type `kind` from plain YAML data; `where` is the dotted path for error messages."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+        return _parse_dataclass(kind, value, where)
+    if origin in (typing.Union, types.UnionType):
+        if value is None and type(None) in arguments:
+            return None
+        return _parse(next(a for a in arguments if a is not type(None)), value, where)
+    if origin is Literal:
+        if value not in arguments:
+            raise ValueError(_unknown_value(where, value, arguments))
+        return value
+    if origin is tuple:
+        if not isinstance(value, list | tuple):
+            raise ValueError(f"`{where}` must be a list, not {value!r}.")
+        if arguments[-1] is not Ellipsis and len(value) != len(arguments):
+            raise ValueError(f"`{where}` must hold {len(arguments)} values, not {len(value)}.")
+        return tuple(_parse(arguments[0], item, f"{where}[{i}]") for i, item in enumerate(value))
+    if origin is dict:
+        if not isinstance(value, dict):
+            raise ValueError(f"`{where}` must be a mapping, not {value!r}.")
+        return {key: _parse(arguments[1], item, f"{where}.{key}") for key, item in value.items()}
+    return value if kind is Any else _parse_scalar(kind, value, where)
+
+
+def _parse_dataclass(kind: type, value: Any, where: str) -> Any:
+    if not isinstance(value, dict):
+        raise ValueError(f"`{where or 'the recipe'}` must be a mapping, not {value!r}.")
+    hints = get_type_hints(kind)
+    for key in value:
+        if key not in hints:
+            raise ValueError(_unknown_key(where, key, hints))
+    for f in dataclasses.fields(kind):
+        if f.name not in value and f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING:
+            raise ValueError(f"`{f'{where}.{f.name}'.lstrip('.')}` is missing; add it to the recipe.")
+    return kind(**{key: _parse(hints[key], item, f"{where}.{key}".lstrip(".")) for key, item in value.items()})
+
+
+def _parse_scalar(kind: type, value: Any, where: str) -> Any:
+    if kind is float and isinstance(value, str):  # YAML 1.1 reads 1e-9 as a string
+        try:
+            return float(value)
+        except ValueError as error:
+            raise ValueError(f"`{where}` must be a number, not {value!r}.") from error
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, kind) or (kind is not bool and isinstance(value, bool)):
+        raise ValueError(f"`{where}` must be of type {kind.__name__}, not {value!r}.")
+    return value
+
+
+def _unknown_key(where: str, key: object, valid: typing.Iterable[str]) -> str:
+    return _unknown(f"Unknown key `{f'{where}.{key}'.lstrip('.')}`", key, valid)
+
+
+def _unknown_value(where: str, value: object, valid: typing.Iterable[Any]) -> str:
+    return _unknown(f"`{where}` cannot be {value!r}", value, valid)
+
+
+def _unknown(what: str, given: object, valid: typing.Iterable[Any]) -> str:
+    names = sorted(str(name) for name in valid)
+    nearest = difflib.get_close_matches(str(given), names, n=1, cutoff=0.4)
+    hint = f"did you mean `{nearest[0]}`?" if nearest else f"valid are: {', '.join(names)}."
+    return f"{what}; {hint}"
+
+
+def _plain(value: Any) -> Any:
+    """Tuples as lists: what YAML's safe dumper knows."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value

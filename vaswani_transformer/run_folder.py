@@ -1,0 +1,120 @@
+"""The name of every file a run writes, once.
+
+Stages hand over folders: each stage reads what the one before it wrote, so any of them can be rerun or replaced alone.
+"""
+
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """The files of one experiment below `path`, in the order in which they come to be."""
+
+    path: Path
+
+    @property
+    def recipe(self) -> Path:
+        """The resolved recipe: every setting, defaults and overrides included."""
+        return self.path / "recipe.yaml"
+
+    @property
+    def cleaning(self) -> Path:
+        """What cleaning kept and dropped, and the hash of every file that was read."""
+        return self.path / "cleaning.json"
+
+    @property
+    def tokenizer(self) -> Path:
+        return self.path / "tokenizer"
+
+    @property
+    def encoded(self) -> Path:
+        """Memory-mapped token ids, one folder for each split."""
+        return self.path / "encoded"
+
+    @property
+    def log(self) -> Path:
+        """One JSON object a line: training intervals and validations."""
+        return self.path / "log.jsonl"
+
+    @property
+    def training(self) -> Path:
+        """What the training cost: updates, tokens, seconds, FLOPs, hardware, versions."""
+        return self.path / "training.json"
+
+    @property
+    def state(self) -> Path:
+        """What resuming needs: weights, optimizer, update number."""
+        return self.path / "state"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.path / "checkpoints"
+
+    def checkpoint(self, update: int) -> Path:
+        return self.checkpoints / f"step-{update}"
+
+    @property
+    def averaged(self) -> Path:
+        return self.path / "averaged"
+
+    @property
+    def evaluation(self) -> Path:
+        return self.path / "evaluation.json"
+
+    @property
+    def card(self) -> Path:
+        return self.path / "README.md"
+
+    @property
+    def curves(self) -> Path:
+        """Loss and BLEU over updates, as a picture."""
+        return self.path / "curves.png"
+
+    @property
+    def published(self) -> Path:
+        """The folder that goes to the Hub as it is."""
+        return self.path / "published"
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write `text` so that a reader, or a crash, sees the old file or the new one and never a part of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    with open(unfinished, "w", encoding="utf-8") as stream:
+        stream.write(text)
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.replace(unfinished, path)
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write `content` as indented JSON, atomically."""
+    write_text(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+
+
+def read_json(path: Path) -> Any:
+    """Read a JSON file.
+
+    Raises:
+        FileNotFoundError: `path` does not exist.
+        ValueError: the file is not JSON; the sentence names the file and the line.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path}:{error.lineno} is not valid JSON ({error.msg}); delete it and run the stage again.") from error
+
+
+def read_json_lines(path: Path) -> Iterable[dict[str, Any]]:
+    """Yield the objects of a file that holds one JSON object a line."""
+    with open(path, encoding="utf-8") as stream:
+        for number, line in enumerate(stream, start=1):
+            try:
+                yield json.loads(line)
+            except json.JSONDecodeError as error:
+                raise ValueError(f"{path}:{number} is not valid JSON ({error.msg}); remove that line.") from error

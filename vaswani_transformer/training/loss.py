@@ -1,0 +1,165 @@
+"""Label-smoothed cross entropy (paper section 5.4), fused with the output projection.
+
+The float32 matrix [target tokens x vocabulary] is the largest tensor of a training step. Here it never exists as a whole: the projection, the
+softmax and both gradients are computed for a chunk of tokens at a time, all in the forward pass, and the backward pass only scales them.
+
+Shapes: N target tokens of a micro-batch, D = d_model, V = vocabulary; B sentences, S and T padded source and target lengths.
+"""
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+from transformers import PreTrainedModel
+
+IGNORED_LABEL = -100
+"""The label of padding, Hugging Face's and torch's convention."""
+
+CHUNK_TOKENS = {"cpu": 256}
+"""Measured on CPU (V = 10,000): 128 to 256 tokens are fastest, where a chunk of logits stays in the cache."""
+
+ACCELERATOR_CHUNK_TOKENS = 4096
+"""Other devices want kernels long enough to hide their launch; 4,096 x 37,000 logits are 0.6 GB."""
+
+
+class Losses(NamedTuple):
+    """Sums over the real target tokens of a micro-batch, as float32 scalars."""
+
+    smoothed: Tensor
+    """What is optimised: cross entropy with the smoothed distribution."""
+    plain: Tensor
+    """Negative log-likelihood of the reference in nats; its mean's exponential is the perplexity. No gradient flows through it."""
+
+
+def smoothed_cross_entropy(
+    hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float, chunk_tokens: int | None = None
+) -> Losses:
+    """Sum of the label-smoothed cross entropy of `softmax(hidden @ weight.T)`.
+
+    The reference distribution is torch's and Szegedy et al.'s: `1 - smoothing` on the target plus `smoothing / V` on every class, the target and
+    padding included. Under autocast the matrix products run in its type; the softmax is always at least float32.
+
+    Args:
+        hidden: decoder states [N, D], padding already taken out.
+        weight: output projection [V, D].
+        targets: token ids [N].
+        smoothing: the paper's epsilon_ls, 0.1.
+        chunk_tokens: tokens whose logits are held at a time; by default what is fast on the device.
+    """
+    if chunk_tokens is None:
+        chunk_tokens = CHUNK_TOKENS.get(hidden.device.type, ACCELERATOR_CHUNK_TOKENS)
+    smoothed, plain = _ChunkedCrossEntropy.apply(
+        hidden, weight, targets, smoothing, chunk_tokens, _matmul_dtype(hidden), torch.is_grad_enabled()
+    )
+    return Losses(smoothed, plain)
+
+
+class TranslationLoss(nn.Module):
+    """Model and loss as one module, so that data-parallel training sees a single forward pass; the model itself knows nothing of smoothing."""
+
+    def __init__(self, model: PreTrainedModel, smoothing: float) -> None:
+        super().__init__()
+        self.model = model
+        self.smoothing = smoothing
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, labels: Tensor, target_positions: Tensor) -> Losses:
+        """Losses of one micro-batch.
+
+        Args:
+            input_ids: source [B, S].
+            attention_mask: 1 on real source tokens [B, S].
+            labels: target [B, T], `IGNORED_LABEL` on padding.
+            target_positions: where `labels` is real, as indices [N] into its B*T entries; see `target_positions`.
+        """
+        decoder_input_ids = self.model.prepare_decoder_input_ids_from_labels(labels)
+        output = self.model.model(
+            input_ids=input_ids, attention_mask=attention_mask, decoder_input_ids=decoder_input_ids, use_cache=False
+        )
+        hidden = output.last_hidden_state.flatten(0, 1).index_select(0, target_positions)  # [N, D]
+        targets = labels.flatten().index_select(0, target_positions)  # [N]
+        return smoothed_cross_entropy(hidden, self.model.lm_head.weight, targets, self.smoothing)
+
+
+def target_positions(labels: Tensor) -> Tensor:
+    """Indices [N] of the real tokens among the B*T `labels`.
+
+    Found while the batch is still on the CPU: on a GPU the number of results has to travel back, and the queue of kernels would run dry.
+    """
+    return (labels.flatten() != IGNORED_LABEL).nonzero().squeeze(1)
+
+
+class _ChunkedCrossEntropy(torch.autograd.Function):
+    """Forward computes the loss AND its gradients chunk by chunk; backward multiplies them by the incoming scalar.
+
+    With logits z, probabilities p = softmax(z), smoothing e and the mean row w of the projection, a token costs
+    `logsumexp(z) - (1 - e) * z[target] - e * hidden . w`, because the mean of z is hidden . w. The part of the gradient that is the same for every
+    class (-e / V) is likewise added once at the end; only `p - (1 - e) * onehot` is ever a matrix.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        targets: Tensor,
+        smoothing: float,
+        chunk_tokens: int,
+        dtype: torch.dtype,
+        with_gradients: bool,
+    ) -> tuple[Tensor, Tensor]:
+        wanted = (with_gradients and ctx.needs_input_grad[0], with_gradients and ctx.needs_input_grad[1])
+        precise = torch.promote_types(dtype, torch.float32)
+        grad_hidden = torch.empty_like(hidden, dtype=precise) if wanted[0] else None
+        grad_weight = torch.zeros_like(weight, dtype=precise) if wanted[1] else None
+        sums = torch.zeros(2, dtype=precise, device=hidden.device)  # log-sum-exp, target logit
+        with torch.autocast(hidden.device.type, enabled=False):
+            projection = weight.to(dtype)
+            for start in range(0, len(targets), chunk_tokens):
+                chunk = slice(start, start + chunk_tokens)
+                states, ids = hidden[chunk].to(dtype), targets[chunk].unsqueeze(1)
+                logits = states @ projection.t()  # [chunk, V]
+                probabilities = logits.softmax(1, dtype=precise)
+                # log p of the likeliest class is at least -log V, so that this never takes the logarithm of an underflow
+                log_sum_exp = logits.amax(1).to(precise) - probabilities.amax(1).log()
+                sums += torch.stack([log_sum_exp.sum(), logits.gather(1, ids).sum(dtype=precise)])
+                if not (wanted[0] or wanted[1]):
+                    continue
+                probabilities.scatter_add_(1, ids, probabilities.new_full(ids.shape, smoothing - 1))
+                slopes = probabilities.to(dtype)
+                if grad_hidden is not None:
+                    grad_hidden[chunk] = slopes @ projection
+                if grad_weight is not None:
+                    _add_product(grad_weight, slopes.t(), states)
+            mean_row, states_sum = weight.to(precise).mean(0), hidden.sum(0, dtype=precise)
+            if grad_hidden is not None:
+                grad_hidden -= smoothing * mean_row
+            if grad_weight is not None:
+                grad_weight -= smoothing / len(weight) * states_sum
+            plain = sums[0] - sums[1]
+            smoothed = sums[0] - (1 - smoothing) * sums[1] - smoothing * torch.dot(states_sum, mean_row)
+        ctx.gradients, ctx.dtypes = (grad_hidden, grad_weight), (hidden.dtype, weight.dtype)
+        ctx.mark_non_differentiable(plain)
+        return smoothed, plain
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_smoothed: Tensor, grad_plain: Tensor) -> tuple[Tensor | None, ...]:
+        scaled = [
+            None if gradient is None else (gradient * grad_smoothed).to(dtype)
+            for gradient, dtype in zip(ctx.gradients, ctx.dtypes, strict=True)
+        ]
+        return scaled[0], scaled[1], None, None, None, None, None
+
+
+def _add_product(total: Tensor, left: Tensor, right: Tensor) -> None:
+    """total += left @ right, where `total` may be wider than the factors."""
+    if total.dtype == left.dtype:
+        total.addmm_(left, right)
+    else:
+        total += left @ right
+
+
+def _matmul_dtype(hidden: Tensor) -> torch.dtype:
+    device = hidden.device.type
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
