@@ -1,5 +1,6 @@
 """The architecture of "Attention Is All You Need" as a declarative configuration: each row of the paper's Table 3 is one of these."""
 
+import copy
 from typing import Any, Literal
 
 from huggingface_hub.dataclasses import strict
@@ -26,6 +27,21 @@ PRESETS: dict[str, dict[str, Any]] = {
     },
 }
 """Table 3's `base` and `big`, and a `tiny` one for small corpora (4+4 layers of 128 with 256 inside)."""
+
+CODE_IN_FOLDER: dict[str, Any] = {
+    "auto_map": {
+        "AutoConfig": "configuration_vaswani.VaswaniConfig",
+        "AutoModel": "modeling_vaswani.VaswaniModel",
+        "AutoModelForSeq2SeqLM": "modeling_vaswani.VaswaniForConditionalGeneration",
+    },
+    "custom_pipelines": {
+        "translation": {
+            "impl": "pipeline_translation.TranslationPipeline",
+            "pt": ["AutoModelForSeq2SeqLM"],
+        },
+    },
+}
+"""Written into every config.json: where a saved folder's own code is, for use without the package under `trust_remote_code=True`."""
 
 
 @strict
@@ -101,6 +117,7 @@ class VaswaniConfig(PreTrainedConfig):
     decoder_start_token_id: int | None = 1
 
     def __post_init__(self, **kwargs: Any) -> None:
+        kwargs.pop("custom_pipelines", None)  # config.json has it; here it is the property below
         if self.head_dim is None:
             self.head_dim = self._default_head_dim()
         if self.value_head_dim is None:
@@ -113,6 +130,18 @@ class VaswaniConfig(PreTrainedConfig):
         if name not in PRESETS:
             raise ValueError(f"There is no preset {name!r}; choose one of {', '.join(PRESETS)}.")
         return cls(**{**PRESETS[name], **overrides})
+
+    @property
+    def custom_pipelines(self) -> dict[str, Any]:
+        """The folder's own translation pipeline for code that was loaded from that folder; nothing where the package is imported.
+
+        transformers refuses a config that names a pipeline unless `trust_remote_code=True`, even where the task is registered.
+        """
+        is_loaded_from_folder = __name__.startswith("transformers_modules.")
+        return copy.deepcopy(CODE_IN_FOLDER["custom_pipelines"]) if is_loaded_from_folder else {}
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**super().to_dict(), **copy.deepcopy(CODE_IN_FOLDER)}
 
     def validate_architecture(self) -> None:
         """Part of `@strict` validation: checks across fields."""

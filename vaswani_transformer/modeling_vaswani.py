@@ -4,7 +4,7 @@ Shapes: B sentences, S source positions, T target positions, D = d_model, H head
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -28,6 +28,11 @@ from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 from .configuration_vaswani import VaswaniConfig
+from .decoding import PaperSearch
+
+if TYPE_CHECKING:
+    # Not needed here: saving a model copies the files that its code imports, and the translation pipeline has to travel too.
+    from .pipeline_translation import TranslationPipeline  # noqa: F401
 
 
 def sinusoids(positions: torch.Tensor, d_model: int, layout: str = "interleaved") -> torch.Tensor:
@@ -518,7 +523,7 @@ class VaswaniModel(VaswaniPreTrainedModel):
         )
 
 
-class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, GenerationMixin):
+class VaswaniForConditionalGeneration(PaperSearch, VaswaniPreTrainedModel, GenerationMixin):
     """The encoder-decoder with the linear transformation before the softmax (section 3.4), tied to the embeddings and without a bias."""
 
     _tied_weights_keys = {  # noqa: RUF012

@@ -1,7 +1,8 @@
 """One experiment as frozen dataclasses, read from YAML.
 
-A recipe owns the data, the tokenizer, the batches, the optimisation and the search of a run; the architecture it only names: `model` is
-handed to `VaswaniConfig` and lives in `config.json` from then on. An unknown key is an error that names the nearest valid one.
+A recipe owns the data, the tokenizer, the batches, the optimisation and the search of a run; the architecture it only
+names: `model` is handed to `VaswaniConfig` and lives in `config.json` from then on. An unknown key is an error that names
+the nearest valid one.
 """
 
 import dataclasses
@@ -13,8 +14,21 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import yaml
+from huggingface_hub.errors import StrictDataclassError
 
 from .configuration_vaswani import PRESETS, VaswaniConfig
+
+
+def _require_at_least(settings: Any, least: int, *names: str) -> None:
+    for name in names:
+        if (value := getattr(settings, name)) is not None and not value >= least:
+            raise ValueError(f"`{name}` must be at least {least}, not {value}.")
+
+
+def _require_above_zero(settings: Any, *names: str) -> None:
+    for name in names:
+        if (value := getattr(settings, name)) is not None and not value > 0:
+            raise ValueError(f"`{name}` must be above 0, not {value}.")
 
 
 @dataclass(frozen=True)
@@ -25,12 +39,13 @@ class CorpusSpec:
 
     - `builtin`: the generated English-German corpus; `split`, `limit`.
     - `lines`: two line-aligned UTF-8 files `source` and `target`, plain, `.gz` or `.xz`.
-    - `table`: one file `path` (`.tsv`, `.csv`, `.jsonl`, `.parquet`, text ones also `.gz` or `.xz`), columns `source_column`, `target_column`
-      (the language codes when absent).
-    - `hub`: a data set `path` of the Hugging Face Hub in `translation` format, with `name` (e.g. `de-en`), `split`, `streaming`.
+    - `table`: one file `path` (`.tsv`, `.csv`, `.jsonl`, `.parquet`, text ones also `.gz` or `.xz`), columns
+      `source_column`, `target_column` (the language codes when absent).
+    - `hub`: a data set `path` of the Hugging Face Hub in `translation` format, with `name` (e.g. `de-en`), `split`,
+      `streaming`.
 
-    `limit` reads the first pairs only. `tokenized` says that the text is already split into tokens by spaces, so that BLEU is computed on it
-    as it stands.
+    `limit` reads the first pairs only. `tokenized` says that the text is already split into tokens by spaces, so that BLEU
+    is computed on it as it stands.
     """
 
     format: Literal["builtin", "lines", "table", "hub"]
@@ -46,10 +61,16 @@ class CorpusSpec:
     tokenized: bool = False
 
     def __post_init__(self) -> None:
-        needed = {"builtin": ["split"], "lines": ["source", "target"], "table": ["path"], "hub": ["path", "split"]}[self.format]
-        for name in needed:
+        needed = {
+            "builtin": ["split"],
+            "lines": ["source", "target"],
+            "table": ["path"],
+            "hub": ["path", "split"],
+        }
+        for name in needed[self.format]:
             if getattr(self, name) is None:
-                raise ValueError(f"A corpus of format '{self.format}' needs `{name}`; add it to the recipe.")
+                raise ValueError(f"a corpus of format '{self.format}' needs `{name}`; add it to the recipe.")
+        _require_at_least(self, 1, "limit")
 
 
 @dataclass(frozen=True)
@@ -61,6 +82,9 @@ class CleaningSettings:
     drop_duplicates: bool = True
     drop_identical_sides: bool = True
     drop_held_out: bool = True
+
+    def __post_init__(self) -> None:
+        _require_at_least(self, 1, "max_words", "max_length_ratio")
 
 
 @dataclass(frozen=True)
@@ -82,14 +106,17 @@ class TokenizerSettings:
     vocab_size: int
     min_frequency: int = 2
 
+    def __post_init__(self) -> None:
+        _require_at_least(self, 1, "vocab_size", "min_frequency")
+
 
 @dataclass(frozen=True)
 class BatchingSettings:
     """How much one optimisation update sees.
 
-    `source_tokens` and `target_tokens` count padded tokens of one update over ALL ranks (paper section 5.1: about 25,000 each). The update is cut
-    into `micro_batches` equal shares, which the ranks divide among themselves and accumulate: eight devices take one each, one device takes
-    eight after another, and the result is the same.
+    `source_tokens` and `target_tokens` count padded tokens of one update over ALL ranks (paper section 5.1: about 25,000
+    each). The update is cut into `micro_batches` equal shares, which the ranks divide among themselves and accumulate: eight
+    devices take one each, one device takes eight after another, and the result is the same.
     """
 
     source_tokens: int = 25_000
@@ -97,10 +124,17 @@ class BatchingSettings:
     micro_batches: int = 1
     max_sentence_tokens: int = 256
 
+    def __post_init__(self) -> None:
+        _require_at_least(self, 1, "source_tokens", "target_tokens", "micro_batches", "max_sentence_tokens")
+
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """Optimisation (paper sections 5.3 and 5.4), and how often the run is looked at and saved. Intervals are in updates."""
+    """Optimisation (paper sections 5.3 and 5.4), and how often the run is looked at and saved.
+
+    Intervals are in updates. `learning_rate_scale` multiplies equation 3. `patience` ends the run after so many validations
+    without a better BLEU; `None` trains for all `updates`. `max_gradient_norm` clips; `None`, as in the paper, does not.
+    """
 
     updates: int
     warmup_updates: int = 4000
@@ -120,6 +154,17 @@ class TrainingSettings:
     patience: int | None = None
     trackers: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        _require_at_least(
+            self, 1, "updates", "warmup_updates", "log_every", "validate_every", "checkpoint_every"
+        )
+        _require_at_least(self, 1, "average_checkpoints", "patience")
+        _require_at_least(self, 0, "seed")
+        _require_above_zero(self, "learning_rate_scale", "adam_epsilon", "max_gradient_norm")
+        for name, rates in (("label_smoothing", (self.label_smoothing,)), ("adam_betas", self.adam_betas)):
+            if not all(0 <= rate < 1 for rate in rates):
+                raise ValueError(f"`{name}` must lie between 0 and 1 (excluded), not {getattr(self, name)}.")
+
 
 @dataclass(frozen=True)
 class SearchSettings:
@@ -130,16 +175,28 @@ class SearchSettings:
     length_penalty_type: Literal["gnmt"] | None = "gnmt"
     extra_length: int = 50
 
+    def __post_init__(self) -> None:
+        _require_at_least(self, 1, "num_beams")
+        _require_at_least(self, 0, "extra_length")
+
 
 @dataclass(frozen=True)
 class ValidationSettings:
-    """How validation and test sets are translated and scored. `sentences` limits BLEU during training to the first ones of the validation set."""
+    """How validation and test sets are translated and scored.
+
+    `sentences` limits BLEU during training to the first ones of the validation set, `samples` are shown in the log.
+    `num_beams` is that of training's own look; test sets are searched as `SearchSettings` says.
+    """
 
     batch_tokens: int = 4096
     sentences: int | None = None
     num_beams: int = 1
     samples: int = 3
     lowercase: bool = False
+
+    def __post_init__(self) -> None:
+        _require_at_least(self, 1, "batch_tokens", "sentences", "num_beams")
+        _require_at_least(self, 0, "samples")
 
 
 @dataclass(frozen=True)
@@ -164,19 +221,31 @@ class Recipe:
                 raise ValueError(_unknown_key("model", key, {"preset", *fields}))
         if (preset := self.model.get("preset", "base")) not in PRESETS:
             raise ValueError(_unknown_value("model.preset", preset, PRESETS))
+        self.model_config(
+            vocab_size=self.tokenizer.vocab_size
+        )  # a wrong size is told before hours of preparing data
 
     @property
     def languages(self) -> tuple[str, str]:
         return self.source_language, self.target_language
 
     def model_config(self, **overrides: Any) -> VaswaniConfig:
-        """The architecture the recipe names, with `overrides` such as `vocab_size` on top."""
+        """The architecture the recipe names, with `overrides` such as `vocab_size` on top.
+
+        Raises:
+            ValueError: the settings contradict each other or are of the wrong type.
+        """
         settings = {key: value for key, value in self.model.items() if key != "preset"}
-        return VaswaniConfig.from_preset(self.model.get("preset", "base"), **settings, **overrides)
+        try:
+            return VaswaniConfig.from_preset(self.model.get("preset", "base"), **{**settings, **overrides})
+        except StrictDataclassError as error:
+            raise ValueError(f"`model`: {error.__cause__ or error}") from error
 
     def to_yaml(self) -> str:
         """Every setting, defaults included, in a form that `parse_recipe` reads back to an equal recipe."""
-        return yaml.safe_dump(_plain(dataclasses.asdict(self)), sort_keys=False, allow_unicode=True, width=120)
+        return yaml.safe_dump(
+            _plain(dataclasses.asdict(self)), sort_keys=False, allow_unicode=True, width=120
+        )
 
 
 def load_recipe(path: str | Path, overrides: typing.Sequence[str] = ()) -> Recipe:
@@ -188,7 +257,9 @@ def load_recipe(path: str | Path, overrides: typing.Sequence[str] = ()) -> Recip
     """
     path = Path(path)
     if not path.is_file():
-        raise FileNotFoundError(f"There is no recipe file {path}; the recipes that come with the project are in scripts/recipes.")
+        raise FileNotFoundError(
+            f"There is no recipe file {path}; the recipes that come with the project are in scripts/recipes."
+        )
     try:
         tree = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -220,7 +291,12 @@ def _apply_override(tree: dict[str, Any], override: str) -> None:
         node = node.setdefault(parent, {})
         if not isinstance(node, dict):
             raise ValueError(f"The override {override!r} goes below `{parent}`, which is not a mapping.")
-    node[last] = yaml.safe_load(value)
+    try:
+        node[last] = yaml.safe_load(value)
+    except yaml.YAMLError as error:
+        raise ValueError(
+            f"The value of the override {override!r} is not valid YAML; put it in quotes."
+        ) from error
 
 
 def _parse(kind: Any, value: Any, where: str) -> Any:
@@ -257,9 +333,18 @@ def _parse_dataclass(kind: type, value: Any, where: str) -> Any:
         if key not in hints:
             raise ValueError(_unknown_key(where, key, hints))
     for f in dataclasses.fields(kind):
-        if f.name not in value and f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING:
-            raise ValueError(f"`{f'{where}.{f.name}'.lstrip('.')}` is missing; add it to the recipe.")
-    return kind(**{key: _parse(hints[key], item, f"{where}.{key}".lstrip(".")) for key, item in value.items()})
+        optional = f.default is not dataclasses.MISSING or f.default_factory is not dataclasses.MISSING
+        if not optional and f.name not in value:
+            raise ValueError(f"`{_below(where, f.name)}` is missing; add it to the recipe.")
+    settings = {key: _parse(hints[key], item, _below(where, key)) for key, item in value.items()}
+    try:
+        return kind(**settings)
+    except ValueError as error:
+        raise ValueError(f"`{where}`: {error}" if where else str(error)) from error
+
+
+def _below(where: str, key: object) -> str:
+    return f"{where}.{key}" if where else str(key)
 
 
 def _parse_scalar(kind: type, value: Any, where: str) -> Any:
@@ -276,7 +361,7 @@ def _parse_scalar(kind: type, value: Any, where: str) -> Any:
 
 
 def _unknown_key(where: str, key: object, valid: typing.Iterable[str]) -> str:
-    return _unknown(f"Unknown key `{f'{where}.{key}'.lstrip('.')}`", key, valid)
+    return _unknown(f"Unknown key `{_below(where, key)}`", key, valid)
 
 
 def _unknown_value(where: str, value: object, valid: typing.Iterable[Any]) -> str:

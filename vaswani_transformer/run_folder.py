@@ -5,7 +5,7 @@ Stages hand over folders: each stage reads what the one before it wrote, so any 
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -107,14 +107,18 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except json.JSONDecodeError as error:
-        raise ValueError(f"{path}:{error.lineno} is not valid JSON ({error.msg}); delete it and run the stage again.") from error
+        raise ValueError(
+            f"{path}:{error.lineno} is not valid JSON ({error.msg}); delete it and run the stage again."
+        ) from error
 
 
-def read_json_lines(path: Path) -> Iterable[dict[str, Any]]:
+def read_json_lines(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the objects of a file that holds one JSON object a line."""
     with open(path, encoding="utf-8") as stream:
         for number, line in enumerate(stream, start=1):
             try:
                 yield json.loads(line)
             except json.JSONDecodeError as error:
-                raise ValueError(f"{path}:{number} is not valid JSON ({error.msg}); remove that line.") from error
+                raise ValueError(
+                    f"{path}:{number} is not valid JSON ({error.msg}); remove that line."
+                ) from error

@@ -6,10 +6,13 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import MarianConfig, MarianMTModel
 
-from vaswani_transformer.training.loss import IGNORED_LABEL, TranslationLoss, smoothed_cross_entropy, target_positions
+from vaswani_transformer.data.batching import IGNORED_LABEL
+from vaswani_transformer.training.loss import TranslationLoss, smoothed_cross_entropy, target_positions
 
 
-def _example(tokens: int = 11, width: int = 6, vocabulary: int = 13, dtype: torch.dtype = torch.float64) -> tuple[Tensor, ...]:
+def _example(
+    tokens: int = 11, width: int = 6, vocabulary: int = 13, dtype: torch.dtype = torch.float64
+) -> tuple[Tensor, ...]:
     generator = torch.Generator().manual_seed(3)
     hidden = torch.randn(tokens, width, generator=generator, dtype=dtype).requires_grad_()
     weight = torch.randn(vocabulary, width, generator=generator, dtype=dtype).requires_grad_()
@@ -28,7 +31,9 @@ def test_a_loss_worked_out_on_paper() -> None:
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_equals_torch_in_float64(chunk_tokens: int, smoothing: float) -> None:
     hidden, weight, targets = _example()
-    expected = functional.cross_entropy(hidden @ weight.t(), targets, label_smoothing=smoothing, reduction="sum")
+    expected = functional.cross_entropy(
+        hidden @ weight.t(), targets, label_smoothing=smoothing, reduction="sum"
+    )
     expected_gradients = torch.autograd.grad(3 * expected, [hidden, weight])
     losses = smoothed_cross_entropy(hidden, weight, targets, smoothing, chunk_tokens)
     gradients = torch.autograd.grad(3 * losses.smoothed, [hidden, weight])
@@ -94,7 +99,11 @@ def test_padding_is_neither_projected_nor_counted() -> None:
     losses = TranslationLoss(model, smoothing=0.1)(source, (source != 0).long(), labels, positions)
     logits = model(input_ids=source, attention_mask=(source != 0).long(), labels=labels).logits
     expected = functional.cross_entropy(
-        logits.flatten(0, 1), labels.flatten(), label_smoothing=0.1, ignore_index=IGNORED_LABEL, reduction="sum"
+        logits.flatten(0, 1),
+        labels.flatten(),
+        label_smoothing=0.1,
+        ignore_index=IGNORED_LABEL,
+        reduction="sum",
     )
     torch.testing.assert_close(losses.smoothed, expected, rtol=0, atol=1e-10)
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]

@@ -52,7 +52,9 @@ def train_tokenizer(
         UserWarning: the texts do not support `vocab_size` entries; the tokenizer then has fewer.
     """
     if isinstance(texts, str):
-        raise TypeError("The texts to train a tokenizer on must be a list or a stream of sentences, not one string; put it into a list.")
+        raise TypeError(
+            "The texts to train a tokenizer on must be a list or a stream of sentences, not one string; put it into a list."
+        )
     if vocab_size < SMALLEST_VOCABULARY:
         raise ValueError(
             f"vocab_size={vocab_size} is too small: {len(CONTROL_TOKENS)} control tokens and the 256 bytes need "
@@ -87,11 +89,15 @@ def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
     while batch := list(itertools.islice(iterator, _TEXTS_PER_BATCH)):
         for index, text in batch:
             if not isinstance(text, str):
-                raise TypeError(f"Text number {index} to train the tokenizer on is of type {type(text).__name__}, not str.")
+                raise TypeError(
+                    f"Text number {index} to train the tokenizer on is of type {type(text).__name__}, not str."
+                )
             count += bool(text)
         yield [text for _, text in batch]
     if not count:
-        raise ValueError("There is no text to train a tokenizer on; check that the training corpus is not empty.")
+        raise ValueError(
+            "There is no text to train a tokenizer on; check that the training corpus is not empty."
+        )
 
 
 def _warn_if_smaller(reached: int, wanted: int, min_frequency: int) -> None:

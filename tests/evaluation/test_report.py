@@ -1,0 +1,134 @@
+import gzip
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from transformers import MarianMTModel, PreTrainedTokenizerBase
+
+from vaswani_transformer.evaluation.bleu import score
+from vaswani_transformer.evaluation.report import PublishedScore, evaluate_model, evaluate_run
+from vaswani_transformer.evaluation.translate import translate
+from vaswani_transformer.recipe import CorpusSpec, parse_recipe
+from vaswani_transformer.run_folder import RunFolder, read_json, write_json, write_text
+
+ROOT = Path(__file__).parents[2]
+SOURCES = [f"Sentence {number} of the dogs." for number in range(25)]
+REFERENCES = [f"Satz {number} der Hunde." for number in range(25)]
+
+
+@pytest.fixture
+def run(model: MarianMTModel, tokenizer: PreTrainedTokenizerBase, tmp_path: Path) -> RunFolder:
+    """A run as training leaves it: an averaged checkpoint, a recipe, a note of what was averaged."""
+    run = RunFolder(tmp_path / "run")
+    model.float().save_pretrained(run.averaged)
+    tokenizer.save_pretrained(run.averaged)
+    (tmp_path / "test.en").write_text("\n".join(SOURCES) + "\n", encoding="utf-8")
+    with gzip.open(tmp_path / "test.de.gz", "wt", encoding="utf-8") as stream:
+        stream.write("\n".join(REFERENCES) + "\n")
+    lines = {"format": "lines", "source": "test.en", "target": "test.de.gz"}
+    recipe = {
+        "name": "toy",
+        "source_language": "en",
+        "target_language": "de",
+        "data": {"root": str(tmp_path), "train": [lines], "validation": lines, "test": {"toy_test": lines}},
+        "tokenizer": {"vocab_size": 300},
+        "training": {"updates": 10},
+    }
+    write_text(run.recipe, parse_recipe(recipe).to_yaml())
+    write_json(run.training, {"averaged_checkpoints": ["step-9", "step-10"]})
+    return run
+
+
+def test_everything_that_is_needed_to_measure_again_is_written(
+    run: RunFolder, model: MarianMTModel, tokenizer: PreTrainedTokenizerBase, tmp_path: Path
+) -> None:
+    evaluation = evaluate_run(run, progress=False)
+    assert read_json(run.evaluation) == evaluation
+    assert not list(run.path.glob(".*"))
+
+    (test_set,) = evaluation["test_sets"]
+    assert (test_set["name"], test_set["pairs"]) == ("toy_test", 25)
+    assert test_set["source_sha256"] == hashlib.sha256((tmp_path / "test.en").read_bytes()).hexdigest()
+    unpacked = gzip.decompress((tmp_path / "test.de.gz").read_bytes())
+    assert test_set["reference_sha256"] == hashlib.sha256(unpacked).hexdigest()
+
+    translations = translate(model, tokenizer, SOURCES)
+    expected = score(translations, REFERENCES, target_language="de", tokenized=False)
+    assert test_set["metrics"] == {name: result._asdict() for name, result in expected.items()}
+    # ten of 25, first and last among them, 24/9 apart: 0 2.67 5.33 8 10.67 13.33 16 18.67 21.33 24
+    spread = [0, 3, 5, 8, 11, 13, 16, 19, 21, 24]
+    assert [sample["source"] for sample in test_set["samples"]] == [SOURCES[i] for i in spread]
+    assert [sample["translation"] for sample in test_set["samples"]] == [translations[i] for i in spread]
+
+    weights = (run.averaged / "model.safetensors").read_bytes()
+    assert evaluation["weights_sha256"] == {"model.safetensors": hashlib.sha256(weights).hexdigest()}
+    assert evaluation["averaged_checkpoints"] == ["step-9", "step-10"]
+    assert evaluation["decoding"]["num_beams"] == 2
+    assert evaluation["date"].endswith("+00:00")
+    assert {"python", "torch", "transformers", "tokenizers", "sacrebleu"} <= evaluation["versions"].keys()
+
+
+def test_settings_of_the_call_override_the_checkpoint_and_are_recorded(run: RunFolder) -> None:
+    evaluation = evaluate_run(run, progress=False, num_beams=1, max_new_tokens=3)
+    assert (evaluation["decoding"]["num_beams"], evaluation["decoding"]["max_new_tokens"]) == (1, 3)
+    assert all(len(sample["translation"].split()) <= 3 for sample in evaluation["test_sets"][0]["samples"])
+
+
+def test_published_scores_stand_beside_their_test_set(run: RunFolder) -> None:
+    peer = PublishedScore("toy_test", "Somebody et al.", "sacrebleu", 41.02)
+    evaluation = evaluate_run(run, progress=False, published=[peer])
+    assert evaluation["test_sets"][0]["published"] == [peer._asdict()]
+    with pytest.raises(ValueError, match="'other', which is not among toy_test"):
+        evaluate_run(run, progress=False, published=[peer._replace(test_set="other")])
+    with pytest.raises(ValueError, match="in BLEU, which is not among sacrebleu"):
+        evaluate_run(run, progress=False, published=[peer._replace(metric="BLEU")])
+
+
+def test_a_failed_evaluation_leaves_the_old_one(run: RunFolder, tmp_path: Path) -> None:
+    write_json(run.evaluation, {"old": True})
+    (tmp_path / "test.en").write_text("one line only\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"test\.en"):
+        evaluate_run(run, progress=False)
+    assert read_json(run.evaluation) == {"old": True}
+
+
+def test_what_does_not_fit_is_refused_in_a_sentence(
+    model: MarianMTModel, tokenizer: PreTrainedTokenizerBase, tmp_path: Path
+) -> None:
+    with pytest.raises(FileNotFoundError, match="finish the training"):
+        evaluate_run(RunFolder(tmp_path / "nothing"))
+
+    (tmp_path / "test.en").write_text("A man reads.\n", encoding="utf-8")
+    model.resize_token_embeddings(200)
+    model.save_pretrained(tmp_path / "small")
+    tokenizer.save_pretrained(tmp_path / "small")
+    files = CorpusSpec("lines", source="test.en", target="test.en")
+    with pytest.raises(ValueError, match="they do not belong together"):
+        evaluate_model(tmp_path / "small", {"toy": files}, languages=("en", "de"), root=tmp_path)
+
+
+def test_the_script_scores_any_model_on_any_files(run: RunFolder, tmp_path: Path) -> None:
+    command = [
+        sys.executable, "scripts/evaluate_model.py", str(run.averaged), "--source", str(tmp_path / "test.en"), "--reference",
+        str(tmp_path / "test.de.gz"), "--num-beams", "1", "--lowercase", "--output", str(tmp_path / "scores.json"),
+    ]  # fmt: skip
+    process = subprocess.run(command, cwd=ROOT, env=_environment(), capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
+    written = json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))
+    assert "case:lc" in process.stdout and "paper_bleu" in process.stdout
+    assert written["decoding"]["num_beams"] == 1
+    assert written["command"].startswith("python scripts/evaluate_model.py ")
+
+    command[command.index("--source") + 1] = str(tmp_path / "nowhere.en")
+    process = subprocess.run(command, cwd=ROOT, env=_environment(), capture_output=True, text=True)
+    assert process.returncode == 1
+    assert process.stderr.strip().splitlines()[-1].startswith("error: ")
+    assert "nowhere.en" in process.stderr
+
+
+def _environment() -> dict[str, str]:
+    return os.environ | {"PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}

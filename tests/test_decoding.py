@@ -1,0 +1,317 @@
+"""The paper's search against exhaustive search, against itself in other batches, and against Hugging Face's."""
+
+import itertools
+from typing import Any
+
+import pytest
+import torch
+from transformers import LogitsProcessor, LogitsProcessorList, StoppingCriteria
+from transformers.generation import GenerationMixin
+from transformers.generation.streamers import BaseStreamer
+
+from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
+from vaswani_transformer.decoding import PAPER_SEARCH
+
+PAD, BOS, EOS = 0, 1, 2
+GNMT = {"length_penalty_type": "gnmt", "length_penalty": 0.6}
+SOURCES = [[3, 4, 5, EOS], [6, EOS], [7, 3, 3, 8, 4, 5, 9, EOS], [5, 8, EOS], [9, 9, 4, 3, 6, EOS], [EOS]]
+
+
+class DoNothing(LogitsProcessor):
+    """A processor of the caller's: the search cannot know that it changes nothing, so it neither stops early nor shrinks the batch."""
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        return scores
+
+
+def build_model(
+    seed: int = 0, vocab_size: int = 11, cls: type = VaswaniForConditionalGeneration, **settings: Any
+) -> Any:
+    """A random model in float64 whose opinions are strong enough to differ between sentences."""
+    config = VaswaniConfig(
+        vocab_size=vocab_size,
+        d_model=16,
+        encoder_layers=2,
+        decoder_layers=2,
+        encoder_attention_heads=2,
+        decoder_attention_heads=2,
+        encoder_ffn_dim=32,
+        decoder_ffn_dim=32,
+        tie_word_embeddings=False,
+        **settings,
+    )
+    torch.manual_seed(seed)
+    model = cls(config).double().eval()
+    for name, parameter in model.named_parameters():
+        if parameter.ndim == 2:
+            torch.nn.init.normal_(parameter, std=1.0 if "lm_head" in name else 1.5)
+    return model
+
+
+def padded(sources: list[list[int]], side: str = "right") -> dict[str, torch.Tensor]:
+    width = max(map(len, sources))
+    fill = [[PAD] * (width - len(source)) for source in sources]
+    rows = [source + gap if side == "right" else gap + source for source, gap in zip(sources, fill, strict=True)]
+    masks = [
+        [1] * len(source) + [0] * len(gap) if side == "right" else [0] * len(gap) + [1] * len(source)
+        for source, gap in zip(sources, fill, strict=True)
+    ]
+    return {"input_ids": torch.tensor(rows), "attention_mask": torch.tensor(masks)}
+
+
+def generated(sequence: torch.Tensor) -> list[int]:
+    """The tokens behind the start, without the end token and what pads the batch (Hugging Face pads a beam with end tokens where PAD is 0)."""
+    tokens = sequence.tolist()[1:]
+    while tokens and tokens[-1] in (PAD, EOS):
+        tokens.pop()
+    return tokens
+
+
+def search(model: Any, sources: list[list[int]], side: str = "right", **settings: Any) -> list[list[tuple[list[int], float]]]:
+    """For each source its hypotheses with their scores."""
+    out = model.generate(**padded(sources, side), return_dict_in_generate=True, **{**GNMT, "num_beams": 4, **settings})
+    lengths = (out.beam_indices >= 0).sum(-1).tolist()
+    hypotheses = [
+        (row[1 : 1 + length], score)
+        for row, length, score in zip(out.sequences.tolist(), lengths, out.sequences_scores.tolist(), strict=True)
+    ]
+    wanted = len(hypotheses) // len(sources)
+    return [hypotheses[i : i + wanted] for i in range(0, len(hypotheses), wanted)]
+
+
+def assert_same(found: list, expected: list) -> None:
+    assert [[tokens for tokens, _ in row] for row in found] == [[tokens for tokens, _ in row] for row in expected]
+    for row, other in zip(found, expected, strict=True):
+        assert [score for _, score in row] == pytest.approx([score for _, score in other], abs=1e-9)
+
+
+def log_probability(model: Any, source: list[int], target: list[int]) -> float:
+    logits = model(input_ids=torch.tensor([source]), decoder_input_ids=torch.tensor([[BOS, *target[:-1]]])).logits
+    return logits.log_softmax(-1)[0, torch.arange(len(target)), torch.tensor(target)].sum().item()
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.5, -0.7])
+@torch.no_grad()
+def test_equals_exhaustive_search(alpha: float) -> None:
+    longest, source = 4, [3, 4, 3, EOS]
+    others = (PAD, BOS, 3, 4)
+    for seed in range(3):
+        model = build_model(seed, vocab_size=5)
+        ended = [
+            [*tokens, EOS] for length in range(longest) for tokens in itertools.product(others, repeat=length)
+        ]
+        scored = [(y, log_probability(model, source, y) / ((5 + len(y)) / 6) ** alpha) for y in ended]
+        best = sorted(scored, key=lambda hypothesis: -hypothesis[1])[:6]
+        found = search(
+            model, [source], num_beams=4**3, num_return_sequences=6, max_new_tokens=longest, length_penalty=alpha
+        )
+        assert_same(found, [best])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_sentence_does_not_depend_on_its_batch(seed: int) -> None:
+    model = build_model(seed)
+    settings = {"extra_length": 6, "num_return_sequences": 3}
+    alone = [search(model, [source], **settings)[0] for source in SOURCES]
+    assert len({tuple(row[0][0]) for row in alone}) > 1
+    assert_same(search(model, SOURCES, **settings), alone)
+    assert_same(search(model, SOURCES[::-1], **settings), alone[::-1])
+    assert_same(search(model, SOURCES, "left", **settings), alone)
+    assert_same(search(model, SOURCES, use_cache=False, **settings), alone)
+    assert_same(search(model, SOURCES, cache_implementation="static", **settings), alone)
+
+
+@pytest.mark.parametrize("wanted", [1, 3])
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0, -1.0])
+def test_the_early_stop_changes_nothing(alpha: float, wanted: int) -> None:
+    for seed in range(6):
+        model = build_model(seed)
+        settings = {"extra_length": 12, "num_return_sequences": wanted, "length_penalty": alpha}
+        full = search(model, SOURCES, logits_processor=LogitsProcessorList([DoNothing()]), **settings)
+        assert_same(search(model, SOURCES, **settings), full)
+
+
+def test_the_early_stop_saves_steps() -> None:
+    model = build_model(5)
+    steps: list[int] = []
+    model.get_decoder().register_forward_hook(lambda module, inputs, output: steps.append(len(output[0])))
+    search(model, SOURCES, extra_length=40)
+    rows, few = list(steps), len(steps)
+    steps.clear()
+    search(model, SOURCES, extra_length=40, logits_processor=LogitsProcessorList([DoNothing()]))
+    assert few < len(steps) == max(map(len, SOURCES)) + 40
+    assert rows[-1] < rows[0] == 4 * len(SOURCES), "finished sentences stay in the batch"
+
+
+def test_hypotheses_come_best_first_and_differ() -> None:
+    for hypotheses in search(build_model(1), SOURCES, num_beams=6, num_return_sequences=6, extra_length=10):
+        scores = [score for tokens, score in hypotheses if tokens[-1] == EOS]
+        assert scores == sorted(scores, reverse=True)
+        assert len({tuple(tokens) for tokens, _ in hypotheses}) == 6
+
+
+def test_scores_are_normalised_log_probabilities() -> None:
+    model = build_model(2)
+    for source, hypotheses in zip(SOURCES, search(model, SOURCES, num_return_sequences=3, extra_length=5), strict=True):
+        for tokens, score in hypotheses:
+            penalty = ((5 + len(tokens)) / 6) ** 0.6
+            assert score == pytest.approx(log_probability(model, source, tokens) / penalty, abs=1e-9)
+
+
+def test_transition_scores_add_up() -> None:
+    model = build_model(3, attn_implementation="eager")
+    out = model.generate(
+        **padded(SOURCES),
+        **GNMT,
+        num_beams=4,
+        num_return_sequences=2,
+        extra_length=5,
+        return_dict_in_generate=True,
+        output_scores=True,
+        output_logits=True,
+        output_attentions=True,
+        output_hidden_states=True,
+    )
+    steps = model.compute_transition_scores(out.sequences, out.scores, out.beam_indices)
+    lengths = (out.beam_indices >= 0).sum(-1)
+    assert torch.allclose(steps.sum(-1) / ((5 + lengths) / 6) ** 0.6, out.sequences_scores)
+    assert len(out.scores) == len(out.logits) == len(out.cross_attentions) == len(out.decoder_hidden_states)
+    assert len(out.encoder_attentions) == 2
+
+
+@pytest.mark.parametrize("beams", [1, 3])
+@pytest.mark.parametrize("penalty", ["gnmt", None])
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_each_sentence_has_its_own_limit(beams: int, penalty: str | None, side: str) -> None:
+    model = build_model()
+    settings = {"num_beams": beams, "length_penalty_type": penalty, "suppress_tokens": [EOS, PAD]}
+    out = model.generate(**padded(SOURCES, side), **settings, extra_length=3)
+    assert [len(generated(row)) for row in out] == [len(source) + 3 for source in SOURCES]
+    out = model.generate(**padded(SOURCES, side), **settings, extra_length=3, max_new_tokens=2)
+    assert [len(generated(row)) for row in out] == [2] * len(SOURCES)
+    out = model.generate(**padded(SOURCES, side), **settings, extra_length=3, max_length=5)
+    assert [len(generated(row)) for row in out] == [4] * len(SOURCES)
+
+
+def test_unfinished_hypotheses_rank_behind_finished_ones() -> None:
+    model = build_model()
+    model.lm_head.weight.data[EOS] = -model.lm_head.weight.data.sum(0)
+    for hypotheses in search(model, SOURCES, num_return_sequences=4, max_new_tokens=2):
+        ended = [tokens[-1] == EOS for tokens, _ in hypotheses]
+        assert ended == sorted(ended, reverse=True)
+        assert all(score > -torch.inf for _, score in hypotheses)
+
+
+def test_learned_positions_bound_the_translation() -> None:
+    model = build_model(position_embedding_type="learned", max_position_embeddings=10)
+    out = model.generate(**padded(SOURCES), num_beams=2, suppress_tokens=[EOS], **GNMT, extra_length=50)
+    assert out.shape[1] == 10
+
+
+@pytest.mark.parametrize("beams", [1, 4])
+def test_without_the_settings_it_is_hugging_faces_search(beams: int) -> None:
+    class Plain(VaswaniForConditionalGeneration):
+        _beam_search = GenerationMixin._beam_search
+        _sample = GenerationMixin._sample
+        _prepare_generation_config = GenerationMixin._prepare_generation_config
+        _prepare_generated_length = GenerationMixin._prepare_generated_length
+
+    ours, plain = build_model(), build_model(cls=Plain)
+    for settings in ({}, {"max_new_tokens": 9}, {"max_length": 12, "length_penalty": 1.7, "no_repeat_ngram_size": 2}):
+        asked = {"num_beams": beams, "return_dict_in_generate": True, "output_scores": True, **settings}
+        found, expected = ours.generate(**padded(SOURCES), **asked), plain.generate(**padded(SOURCES), **asked)
+        assert torch.equal(found.sequences, expected.sequences)
+        if beams > 1:
+            assert torch.equal(found.sequences_scores, expected.sequences_scores)
+
+
+def test_processors_and_prefixes_are_obeyed() -> None:
+    model = build_model()
+    settings = {"num_beams": 4, "extra_length": 10, **GNMT}
+    for row in model.generate(**padded(SOURCES), **settings, bad_words_ids=[[5], [3, 4]]):
+        tokens = generated(row)
+        assert 5 not in tokens
+        assert (3, 4) not in itertools.pairwise(tokens)
+    for row in model.generate(**padded(SOURCES), **settings, no_repeat_ngram_size=1):
+        tokens = generated(row)
+        assert len(set(tokens)) == len(tokens)
+    prefix = torch.tensor([[BOS, 7, 6]]).expand(len(SOURCES), -1)
+    for row in model.generate(**padded(SOURCES), **settings, decoder_input_ids=prefix):
+        assert row[:3].tolist() == [BOS, 7, 6]
+    for row in model.generate(**padded(SOURCES), **settings, min_new_tokens=5):
+        assert len(generated(row)) >= 5
+
+
+def test_a_processor_that_counts_rows_sees_the_right_sentence() -> None:
+    model = build_model()
+    allowed = [[EOS, 3 + i, 4 + i] for i in range(len(SOURCES))]
+    out = model.generate(
+        **padded(SOURCES), num_beams=3, extra_length=10, **GNMT, prefix_allowed_tokens_fn=lambda row, ids: allowed[row]
+    )
+    for row, tokens in zip(out, allowed, strict=True):
+        assert set(generated(row)) <= set(tokens)
+
+
+def test_a_callers_stopping_rule_ends_hypotheses() -> None:
+    class EndOnFive(StoppingCriteria):
+        def __call__(self, input_ids: torch.Tensor, scores: Any, **kwargs: Any) -> torch.Tensor:
+            return input_ids[:, -1] == 5
+
+    for hypotheses in search(build_model(), SOURCES, extra_length=10, stopping_criteria=[EndOnFive()]):
+        tokens = hypotheses[0][0]
+        assert 5 not in tokens[:-1]
+
+
+def test_streaming_is_for_greedy_search() -> None:
+    class Collector(BaseStreamer):
+        def __init__(self) -> None:
+            self.tokens: list[int] = []
+
+        def put(self, value: torch.Tensor) -> None:
+            self.tokens += value.flatten().tolist()
+
+        def end(self) -> None:
+            pass
+
+    model, streamer = build_model(), Collector()
+    out = model.generate(**padded(SOURCES[:1]), streamer=streamer, extra_length=4, **GNMT)
+    assert streamer.tokens == out[0].tolist()
+    with pytest.raises(ValueError, match="num_beams"):
+        model.generate(**padded(SOURCES[:1]), streamer=streamer, num_beams=2, **GNMT)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"length_penalty_type": "GNMT"}, 'choose "gnmt"'),
+        ({"extra_length": -1}, "0 or more"),
+        ({"extra_length": True}, "0 or more"),
+        ({"extra_length": 2.5}, "0 or more"),
+        ({"do_sample": True}, "num_beams=1 to sample"),
+        ({"early_stopping": True}, "leave early_stopping out"),
+        ({"synced_gpus": True}, "synced_gpus"),
+        ({"num_return_sequences": 5}, "num_return_sequences"),
+    ],
+)
+def test_what_cannot_be_done_is_said(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        build_model().generate(**padded(SOURCES), **{"num_beams": 2, **GNMT, **settings})
+
+
+def test_sampling_stays_possible() -> None:
+    model = build_model()
+    model.generation_config.update(**PAPER_SEARCH, allow_custom_entries=True)
+    out = model.generate(**padded(SOURCES), do_sample=True, num_beams=1, num_return_sequences=2)
+    assert len(out) == 2 * len(SOURCES)
+
+
+def test_a_checkpoint_keeps_the_papers_settings(tmp_path: Any) -> None:
+    model = build_model()
+    expected = model.generate(**padded(SOURCES), **PAPER_SEARCH)
+    model.generation_config.update(**PAPER_SEARCH, allow_custom_entries=True)
+    model.save_pretrained(tmp_path)
+    loaded = VaswaniForConditionalGeneration.from_pretrained(tmp_path)
+    assert {name: getattr(loaded.generation_config, name) for name in PAPER_SEARCH} == PAPER_SEARCH
+    assert torch.equal(loaded.generate(**padded(SOURCES)), expected)
+    plain = loaded.generate(**padded(SOURCES), length_penalty_type=None, max_new_tokens=8)
+    assert torch.equal(plain, model.generate(**padded(SOURCES), length_penalty_type=None, max_new_tokens=8))

@@ -1,0 +1,137 @@
+"""Recipes: what is read is what was written, and a mistake is answered with the remedy."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from vaswani_transformer.recipe import Recipe, load_recipe, parse_recipe
+
+MINIMAL: dict[str, Any] = {
+    "name": "example",
+    "source_language": "en",
+    "target_language": "de",
+    "data": {
+        "train": [{"format": "builtin", "split": "train"}],
+        "validation": {"format": "builtin", "split": "validation"},
+        "test": {"builtin": {"format": "builtin", "split": "test"}},
+    },
+    "tokenizer": {"vocab_size": 500},
+    "training": {"updates": 10},
+}
+
+
+@pytest.fixture
+def recipe_file(tmp_path: Path) -> Path:
+    path = tmp_path / "example.yaml"
+    path.write_text(yaml.safe_dump(MINIMAL), encoding="utf-8")
+    return path
+
+
+def test_a_minimal_recipe_has_the_papers_defaults(recipe_file: Path) -> None:
+    recipe = load_recipe(recipe_file)
+    assert (recipe.training.adam_betas, recipe.training.adam_epsilon) == ((0.9, 0.98), 1e-9)
+    assert (recipe.training.label_smoothing, recipe.training.warmup_updates) == (0.1, 4000)
+    assert recipe.training.max_gradient_norm is None
+    assert (recipe.batching.source_tokens, recipe.batching.target_tokens) == (25_000, 25_000)
+    assert (recipe.search.num_beams, recipe.search.length_penalty, recipe.search.extra_length) == (4, 0.6, 50)
+    assert recipe.model_config().d_model == 512
+    assert recipe.languages == ("en", "de")
+
+
+def test_to_yaml_is_read_back_to_an_equal_recipe(recipe_file: Path) -> None:
+    overrides = ["training.trackers=[tensorboard]", "model.dropout=0.2", "data.licence=CC-BY-4.0 ©"]
+    recipe = load_recipe(recipe_file, overrides)
+    assert parse_recipe(yaml.safe_load(recipe.to_yaml())) == recipe
+
+
+def test_overrides_reach_nested_and_absent_settings(recipe_file: Path) -> None:
+    overrides = [
+        "training.updates=7",
+        "batching.micro_batches=2",
+        "search.length_penalty_type=null",
+        "name=other",
+    ]
+    recipe = load_recipe(recipe_file, overrides)
+    assert (recipe.training.updates, recipe.batching.micro_batches) == (7, 2)
+    assert recipe.search.length_penalty_type is None
+    assert recipe.name == "other"
+
+
+def test_scientific_notation_is_a_number(recipe_file: Path) -> None:
+    assert load_recipe(recipe_file, ["training.adam_epsilon=1e-8"]).training.adam_epsilon == 1e-8
+
+
+@pytest.mark.parametrize(
+    ("override", "sentence"),
+    [
+        ("trainin.updates=1", "Unknown key `trainin`; did you mean `training`?"),
+        ("training.update=1", "Unknown key `training.update`; did you mean `updates`?"),
+        ("model.d_modle=64", "Unknown key `model.d_modle`; did you mean `d_model`?"),
+        ("model.preset=bigg", "`model.preset` cannot be 'bigg'; did you mean `big`?"),
+        ("training.precision=bf16", "`training.precision` cannot be 'bf16'; did you mean `bfloat16`?"),
+        (
+            "data.validation.format=builtn",
+            "`data.validation.format` cannot be 'builtn'; did you mean `builtin`?",
+        ),
+        ("data.validation={format: lines, source: a.en}", "`data.validation`: .* needs `target`"),
+        ("data.train={format: builtin}", "`data.train` must be a list"),
+        ("data.train=[{format: builtin}]", r"`data.train\[0\]`: .* needs `split`"),
+        ("training={}", "`training.updates` is missing"),
+        ("training.updates=many", "`training.updates` must be of type int, not 'many'"),
+        ("training.updates=true", "`training.updates` must be of type int, not True"),
+        ("training.updates=0", "`training`: `updates` must be at least 1, not 0"),
+        ("training.patience=0", "`patience` must be at least 1"),
+        ("training.label_smoothing=1.0", "`label_smoothing` must lie between 0 and 1"),
+        ("training.adam_betas=[0.9]", "`training.adam_betas` must hold 2 values, not 1"),
+        ("training.adam_betas=[0.9, 1.0]", "`adam_betas` must lie between 0 and 1"),
+        ("training.learning_rate_scale=.nan", "`learning_rate_scale` must be above 0, not nan"),
+        ("training.learning_rate_scale=fast", "`training.learning_rate_scale` must be a number, not 'fast'"),
+        ("batching.micro_batches=0", "`batching`: `micro_batches` must be at least 1"),
+        ("search.num_beams=0", "`search`: `num_beams` must be at least 1"),
+        ("data.test=[]", "`data.test` must be a mapping"),
+        ("model.dropout=1.5", "`dropout` is a probability below 1, not 1.5"),
+        ("model.dropout=high", "'dropout' with value 'high'"),
+        ("model.encoder_attention_heads=7", "set `head_dim`"),
+        ("name.first=x", "goes below `name`, which is not a mapping"),
+        ("name", "An override reads key=value"),
+        ("name=[1", "is not valid YAML"),
+    ],
+)
+def test_a_mistake_is_named_with_its_remedy(recipe_file: Path, override: str, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        load_recipe(recipe_file, [override])
+
+
+def test_an_error_names_the_file(recipe_file: Path) -> None:
+    with pytest.raises(ValueError, match=r"example\.yaml: Unknown key `nam`; did you mean `name`"):
+        load_recipe(recipe_file, ["nam=x"])
+
+
+def test_a_missing_file_says_where_recipes_are(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"no recipe file .*absent\.yaml; .* scripts/recipes"):
+        load_recipe(tmp_path / "absent.yaml")
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"name: [", "is not valid YAML"),
+        (b"- name", "must hold a mapping of settings, not list"),
+        (b"", "must hold a mapping of settings, not NoneType"),
+        (b"name: \xff", "is not valid YAML"),
+    ],
+)
+def test_a_file_that_is_no_recipe_is_refused(tmp_path: Path, content: bytes, sentence: str) -> None:
+    path = tmp_path / "broken.yaml"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=rf"broken\.yaml {sentence}"):
+        load_recipe(path)
+
+
+def test_a_recipe_cannot_be_changed_after_it_was_read(recipe_file: Path) -> None:
+    recipe: Any = load_recipe(recipe_file)
+    with pytest.raises(AttributeError):
+        recipe.name = "another"
+    assert isinstance(recipe, Recipe)

@@ -1,0 +1,100 @@
+"""The recipes that come with the project load, and have the paper's numbers (Table 3, sections 5 and 6.1)."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from vaswani_transformer.configuration_vaswani import VaswaniConfig
+from vaswani_transformer.recipe import Recipe, load_recipe, parse_recipe
+
+FOLDER = Path(__file__).parents[1] / "scripts" / "recipes"
+NAMES = sorted(path.stem for path in FOLDER.glob("*.yaml"))
+WMT14 = [f"{size}_wmt14_en_{target}" for size in ("base", "big") for target in ("de", "fr")]
+
+
+def shipped(name: str) -> Recipe:
+    return load_recipe(FOLDER / f"{name}.yaml")
+
+
+def parameters(config: VaswaniConfig) -> int:
+    """The closed form of Table 3's last column, from the paper's equations alone."""
+    d, inner, layers = config.d_model, config.encoder_ffn_dim, config.encoder_layers
+    attention = 4 * d * d
+    feed_forward = 2 * d * inner + inner + d
+    norm = 2 * d
+    encoder_layer = attention + feed_forward + 2 * norm
+    decoder_layer = 2 * attention + feed_forward + 3 * norm
+    return config.vocab_size * d + layers * (encoder_layer + decoder_layer)
+
+
+def test_all_promised_recipes_are_there() -> None:
+    assert {"builtin_tiny", "multi30k_en_de", "multi30k_en_de_raw", *WMT14} <= set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_shipped_recipe_loads_and_survives_its_own_yaml(name: str) -> None:
+    recipe = shipped(name)
+    assert recipe.name == name
+    assert parse_recipe(yaml.safe_load(recipe.to_yaml())) == recipe
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_average_takes_checkpoints_that_the_run_writes(name: str) -> None:
+    training = shipped(name).training
+    assert training.updates // training.checkpoint_every >= training.average_checkpoints
+
+
+@pytest.mark.parametrize("name", WMT14)
+def test_wmt14_recipes_have_the_papers_numbers(name: str) -> None:
+    recipe = shipped(name)
+    big, french = name.startswith("big"), name.endswith("fr")
+    assert recipe.training.updates == (300_000 if big else 100_000)
+    assert recipe.training.average_checkpoints == (20 if big else 5)
+    assert (recipe.training.warmup_updates, recipe.training.learning_rate_scale) == (4000, 1.0)
+    assert (recipe.training.label_smoothing, recipe.training.max_gradient_norm) == (0.1, None)
+    assert (recipe.batching.source_tokens, recipe.batching.target_tokens) == (25_000, 25_000)
+    assert recipe.tokenizer.vocab_size == (32_000 if french else 37_000)
+    assert (recipe.search.num_beams, recipe.search.length_penalty) == (4, 0.6)
+    assert (recipe.search.length_penalty_type, recipe.search.extra_length) == ("gnmt", 50)
+    assert recipe.languages == ("en", "fr" if french else "de")
+    assert recipe.data.train[0].name == ("fr-en" if french else "de-en")
+    assert [recipe.data.validation.split, *(spec.split for spec in recipe.data.test.values())] == [
+        "validation",
+        "test",
+    ]
+
+
+@pytest.mark.parametrize("name", WMT14)
+def test_wmt14_models_are_rows_of_table_3(name: str) -> None:
+    recipe = shipped(name)
+    config = recipe.model_config(vocab_size=recipe.tokenizer.vocab_size)
+    big = name.startswith("big")
+    heads = {config.encoder_attention_heads, config.decoder_attention_heads}
+    assert (config.encoder_layers, config.decoder_layers, config.d_model) == (6, 6, 1024 if big else 512)
+    assert {config.encoder_ffn_dim, config.decoder_ffn_dim} == {4096 if big else 2048}
+    assert (heads, config.head_dim, config.value_head_dim) == ({16 if big else 8}, 64, 64)
+    assert config.dropout == {"big_wmt14_en_de": 0.3}.get(name, 0.1)
+
+
+@pytest.mark.parametrize(("name", "printed"), [("base_wmt14_en_de", 65e6), ("big_wmt14_en_de", 213e6)])
+def test_sizes_are_those_that_table_3_prints(name: str, printed: float) -> None:
+    recipe = shipped(name)
+    config = recipe.model_config(vocab_size=recipe.tokenizer.vocab_size)
+    assert parameters(config) == pytest.approx(printed, rel=0.07)
+
+
+@pytest.mark.parametrize("name", ["multi30k_en_de", "multi30k_en_de_raw"])
+def test_multi30k_is_the_published_tiny_transformer(name: str) -> None:
+    recipe = shipped(name)
+    config = recipe.model_config()
+    assert (config.encoder_layers, config.decoder_layers, config.d_model) == (4, 4, 128)
+    assert (config.encoder_ffn_dim, config.encoder_attention_heads, config.dropout) == (256, 4, 0.3)
+    assert (recipe.tokenizer.vocab_size, recipe.search.num_beams) == (10_000, 5)
+    corpora = [*recipe.data.train, recipe.data.validation, *recipe.data.test.values()]
+    assert {corpus.tokenized for corpus in corpora} == {name == "multi30k_en_de"}
+
+
+def test_the_default_recipe_needs_no_download() -> None:
+    data = shipped("builtin_tiny").data
+    assert {corpus.format for corpus in (*data.train, data.validation, *data.test.values())} == {"builtin"}

@@ -1,0 +1,103 @@
+"""What `import vaswani_transformer` gives to transformers."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, MarianConfig, MarianMTModel, pipeline, pipelines
+
+import vaswani_transformer
+from vaswani_transformer import (
+    TranslationPipeline,
+    VaswaniConfig,
+    VaswaniForConditionalGeneration,
+    VaswaniModel,
+    train_tokenizer,
+)
+
+SIZES = {
+    "d_model": 16,
+    "encoder_layers": 1,
+    "decoder_layers": 1,
+    "encoder_attention_heads": 2,
+    "decoder_attention_heads": 2,
+    "encoder_ffn_dim": 32,
+    "decoder_ffn_dim": 32,
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("checkpoint")
+    tokenizer = train_tokenizer(["a small dog runs", "ein kleiner Hund läuft"], 270)
+    VaswaniForConditionalGeneration(VaswaniConfig(vocab_size=len(tokenizer), **SIZES)).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def test_the_public_names_exist() -> None:
+    assert all(hasattr(vaswani_transformer, name) for name in vaswani_transformer.__all__)
+
+
+def test_the_auto_classes_find_the_model(folder: Path) -> None:
+    assert type(AutoConfig.from_pretrained(folder)) is VaswaniConfig
+    assert type(AutoConfig.for_model("vaswani")) is VaswaniConfig
+    assert type(AutoModel.from_pretrained(folder)) is VaswaniModel
+    assert type(AutoModelForSeq2SeqLM.from_pretrained(folder)) is VaswaniForConditionalGeneration
+
+
+def test_a_saved_model_says_where_its_code_is(folder: Path) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    assert config["auto_map"] == {
+        "AutoConfig": "configuration_vaswani.VaswaniConfig",
+        "AutoModel": "modeling_vaswani.VaswaniModel",
+        "AutoModelForSeq2SeqLM": "modeling_vaswani.VaswaniForConditionalGeneration",
+    }
+    assert list(config["custom_pipelines"]) == ["translation"]
+    classes = [*config["auto_map"].values(), config["custom_pipelines"]["translation"]["impl"]]
+    for name in classes:
+        module, cls = name.split(".")
+        assert f"class {cls}(" in (folder / f"{module}.py").read_text()
+
+
+def test_a_bare_model_is_saved_with_its_code_too(tmp_path: Path) -> None:
+    VaswaniModel(VaswaniConfig(vocab_size=270, **SIZES)).save_pretrained(tmp_path)
+    assert {"configuration_vaswani.py", "modeling_vaswani.py", "pipeline_translation.py", "decoding.py"} <= {
+        path.name for path in tmp_path.iterdir()
+    }
+    assert "AutoModelForSeq2SeqLM" in json.loads((tmp_path / "config.json").read_text())["auto_map"]
+
+
+@pytest.mark.parametrize("trust", [None, False, True])
+def test_the_folder_needs_no_flag_where_the_package_is(folder: Path, trust: bool | None) -> None:
+    translator = pipeline("translation", model=str(folder), trust_remote_code=trust)
+    assert type(translator) is TranslationPipeline
+    assert type(translator.model) is VaswaniForConditionalGeneration
+
+
+def test_the_task_is_for_every_model(tmp_path: Path) -> None:
+    tokenizer = train_tokenizer(["a small dog runs", "ein kleiner Hund läuft"], 270)
+    config = MarianConfig(
+        vocab_size=len(tokenizer), pad_token_id=0, eos_token_id=2, decoder_start_token_id=0, forced_eos_token_id=None, **SIZES
+    )
+    torch.manual_seed(0)
+    translator = pipeline("translation", model=MarianMTModel(config), tokenizer=tokenizer, device="cpu")
+    expected = translator("a dog", max_new_tokens=5)
+    translator.save_pretrained(tmp_path)
+    assert "custom_pipelines" not in json.loads((tmp_path / "config.json").read_text())
+    loaded = pipeline("translation", model=str(tmp_path), tokenizer=tokenizer, device="cpu")
+    assert type(loaded.model) is MarianMTModel
+    assert loaded("a dog", max_new_tokens=5) == expected
+
+
+def test_language_pairs_are_tasks(folder: Path) -> None:
+    assert pipeline("translation_en_to_de", model=str(folder)).task == "translation_en_to_de"
+    with pytest.raises(KeyError):
+        pipeline("translation_of_dreams", model=str(folder))
+
+
+def test_other_removed_tasks_stay_as_they_are() -> None:
+    with pytest.raises(KeyError):
+        pipeline("summarization")
+    assert "translation" in pipelines.get_supported_tasks()

@@ -1,0 +1,247 @@
+"""Batches of about N source and N target tokens (paper section 5.1), planned from lengths alone.
+
+A plan is a pure function of lengths, budgets, seed and epoch. So every rank computes the same plan without talking to the others, and
+resuming means asking for the next update: there is no iterator whose state could be lost.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from .encoding import EncodedCorpus
+
+IndexArray = NDArray[np.int64]
+LengthArray = NDArray[np.int32]
+
+IGNORED_LABEL = -100
+"""What `torch.nn.functional.cross_entropy`, and so every Hugging Face model, leaves out of the loss."""
+
+_JITTER = 16
+
+
+class TokenCounts(NamedTuple):
+    """How many tokens one optimisation update holds over all ranks: real ones, and the positions they occupy with padding."""
+
+    source: int
+    target: int
+    padded_source: int
+    padded_target: int
+
+
+def plan_batches(
+    source_lengths: LengthArray,
+    target_lengths: LengthArray,
+    *,
+    source_tokens: int,
+    target_tokens: int,
+    seed: int,
+    epoch: int,
+) -> list[IndexArray]:
+    """Cut one epoch into batches whose padded sides stay within their budgets.
+
+    Pairs of similar target and source length come together, so that little is padding. Which pairs meet differs from epoch to epoch: pairs
+    of equal length are shuffled, and targets count as up to a sixteenth longer than they are. Then the batches themselves are shuffled, so
+    that their order says nothing about length.
+
+    Args:
+        source_lengths: [n] tokens, `</s>` included.
+        target_lengths: [n] likewise.
+        source_tokens: most source positions of a batch, padding included: pairs times longest source.
+        target_tokens: likewise for the target.
+        seed: with `epoch`, decides every random choice.
+        epoch: 0-based.
+
+    Returns:
+        The pair indices of each batch; every pair is in exactly one.
+
+    Raises:
+        ValueError: there are no pairs, or a pair does not fit the budget even alone.
+    """
+    _check_lengths(source_lengths, target_lengths, source_tokens, target_tokens)
+    generator = np.random.default_rng([seed, epoch])
+    order = _order_by_length(source_lengths, target_lengths, generator)
+    ends = _cut(source_lengths[order], target_lengths[order], source_tokens, target_tokens)
+    starts = [0, *ends[:-1]]
+    return [order[starts[batch] : ends[batch]] for batch in generator.permutation(len(ends))]
+
+
+class BatchStream:
+    """The endless sequence of micro-batches: all of epoch 0, then all of epoch 1, and so on, cut into optimisation updates.
+
+    Update `u` takes micro-batches `u * M` to `(u + 1) * M - 1` of the sequence, so an epoch may end inside an update and nothing is left
+    out. Asking for updates in order plans each epoch once. A jump to a late update plans the epochs before it once, to count their batches:
+    well under a hundredth of the time it took to train on them.
+
+    Args:
+        source_lengths: [n] tokens, `</s>` included.
+        target_lengths: [n] likewise.
+        source_tokens: most source positions of one UPDATE over all ranks; each micro-batch gets an equal share.
+        target_tokens: likewise for the target.
+        micro_batches: M, the shares an update is cut into.
+        seed: decides composition and order.
+
+    Raises:
+        ValueError: there are no pairs, or a pair does not fit a micro-batch even alone.
+    """
+
+    def __init__(
+        self,
+        source_lengths: LengthArray,
+        target_lengths: LengthArray,
+        *,
+        source_tokens: int,
+        target_tokens: int,
+        micro_batches: int = 1,
+        seed: int = 1,
+    ) -> None:
+        if micro_batches < 1:
+            raise ValueError(f"micro_batches must be at least 1, not {micro_batches}.")
+        self._source_lengths, self._target_lengths = source_lengths, target_lengths
+        self._budgets = {
+            "source_tokens": source_tokens // micro_batches,
+            "target_tokens": target_tokens // micro_batches,
+        }
+        self.micro_batches, self.seed = micro_batches, seed
+        _check_lengths(source_lengths, target_lengths, **self._budgets)
+        self._epoch_starts = [0]
+        self._plans: dict[int, list[IndexArray]] = {}
+
+    def update(self, update: int) -> list[IndexArray]:
+        """The pair indices of each of the M micro-batches of the 0-based optimisation update."""
+        first = update * self.micro_batches
+        return [self._micro_batch(position) for position in range(first, first + self.micro_batches)]
+
+    def share(self, update: int, rank: int, world_size: int) -> list[IndexArray]:
+        """The micro-batches of an update that fall to one rank: `rank`, `rank + world_size`, and so on.
+
+        Raises:
+            ValueError: the ranks cannot share the micro-batches equally, so that some would wait for the others for ever.
+        """
+        if self.micro_batches % world_size:
+            raise ValueError(
+                f"{world_size} processes cannot share {self.micro_batches} micro-batches equally; "
+                f"set batching.micro_batches to a multiple of {world_size}."
+            )
+        return self.update(update)[rank::world_size]
+
+    def tokens(self, update: int) -> TokenCounts:
+        """The tokens of an update over all ranks, known from the lengths without communication."""
+        counts = []
+        for indices in self.update(update):
+            sources, targets = self._source_lengths[indices], self._target_lengths[indices]
+            padded = len(indices) * int(sources.max()), len(indices) * int(targets.max())
+            counts.append((int(sources.sum()), int(targets.sum()), *padded))
+        return TokenCounts(*(sum(column) for column in zip(*counts, strict=True)))
+
+    def target_tokens(self, update: int) -> int:
+        """The real target tokens of an update over all ranks: what its summed loss is divided by."""
+        return sum(int(self._target_lengths[indices].sum()) for indices in self.update(update))
+
+    def epoch_of(self, update: int) -> float:
+        """How many passes over the corpus lie before this update, such as 1.25."""
+        position = update * self.micro_batches
+        epoch = self._epoch_at(position)
+        start, end = self._epoch_starts[epoch : epoch + 2]
+        return epoch + (position - start) / (end - start)
+
+    def _micro_batch(self, position: int) -> IndexArray:
+        epoch = self._epoch_at(position)
+        return self._plan(epoch)[position - self._epoch_starts[epoch]]
+
+    def _epoch_at(self, position: int) -> int:
+        """The epoch of a micro-batch; the length of every epoch up to it is known afterwards."""
+        while self._epoch_starts[-1] <= position:
+            batches = len(self._plan(len(self._epoch_starts) - 1))
+            self._epoch_starts.append(self._epoch_starts[-1] + batches)
+        return bisect_right(self._epoch_starts, position) - 1
+
+    def _plan(self, epoch: int) -> list[IndexArray]:
+        """The plan of an epoch. The two used last are kept: an update may need the end of one and the beginning of the next."""
+        if epoch not in self._plans:
+            while len(self._plans) > 1:
+                del self._plans[next(iter(self._plans))]
+            self._plans[epoch] = plan_batches(
+                self._source_lengths, self._target_lengths, **self._budgets, seed=self.seed, epoch=epoch
+            )
+        return self._plans[epoch]
+
+
+def collate(
+    corpus: EncodedCorpus, indices: IndexArray | Sequence[int], pad_token_id: int
+) -> dict[str, torch.Tensor]:
+    """Token ids of some pairs as the tensors a model takes.
+
+    Returns:
+        `input_ids` [B, S], `attention_mask` [B, S] (1 on real tokens) and `labels` [B, T] (-100 on padding), all int64.
+    """
+    chosen = np.asarray(indices, dtype=np.int64)
+    input_ids = corpus.source.padded(chosen, pad_token_id)
+    attention_mask = np.arange(input_ids.shape[1]) < corpus.source_lengths[chosen][:, None]
+    return {
+        "input_ids": torch.from_numpy(input_ids),
+        "attention_mask": torch.from_numpy(attention_mask.astype(np.int64)),
+        "labels": torch.from_numpy(corpus.target.padded(chosen, IGNORED_LABEL)),
+    }
+
+
+def _check_lengths(
+    source_lengths: LengthArray, target_lengths: LengthArray, source_tokens: int, target_tokens: int
+) -> None:
+    if len(source_lengths) != len(target_lengths):
+        raise ValueError(
+            f"There are {len(source_lengths)} source but {len(target_lengths)} target lengths; each pair needs both."
+        )
+    if not len(source_lengths):
+        raise ValueError("There are no sentence pairs to make batches of; check what cleaning dropped.")
+    for side, lengths, budget in (
+        ("source", source_lengths, source_tokens),
+        ("target", target_lengths, target_tokens),
+    ):
+        longest, shortest = int(np.argmax(lengths)), int(np.argmin(lengths))
+        if lengths[shortest] < 1:
+            raise ValueError(
+                f"Pair {shortest} has a {side} of {lengths[shortest]} tokens; an encoded sentence holds at least `</s>`."
+            )
+        if lengths[longest] > budget:
+            raise ValueError(
+                f"Pair {longest} has {lengths[longest]} {side} tokens, but a micro-batch may hold only {budget}: raise "
+                f"batching.{side}_tokens, lower batching.micro_batches, or drop such pairs with batching.max_sentence_tokens."
+            )
+
+
+def _order_by_length(
+    sources: LengthArray, targets: LengthArray, generator: np.random.Generator
+) -> IndexArray:
+    """Pairs by target, then source length, random among equals.
+
+    Sources rise and fall in turn from one target length to the next, so that neighbours at the border are alike on both sides.
+    """
+    order = generator.permutation(len(sources))
+    limit = max(int(sources.max()), int(targets.max())) * (_JITTER + 1) // _JITTER + 1
+    kind: Any = (
+        np.uint16 if limit < 2**16 else np.int64
+    )  # 16 bits are sorted by radix: several times faster on millions of pairs
+    target_key = targets[order].astype(kind)
+    target_key += (generator.random(len(order), dtype=np.float32) * (target_key // _JITTER + 1)).astype(kind)
+    source_key = sources[order].astype(kind)
+    np.subtract(limit, source_key, out=source_key, where=target_key % 2 == 1, casting="unsafe")
+    return order[np.lexsort((source_key, target_key))]
+
+
+def _cut(sources: LengthArray, targets: LengthArray, source_tokens: int, target_tokens: int) -> list[int]:
+    """Where each batch ends if every one takes as many of the pairs, in this order, as its budgets allow."""
+    ends = [0]
+    while ends[-1] < len(sources):
+        start = ends[-1]
+        # A batch is never shorter than its first pair: that bounds what has to be looked at.
+        at_most = min(source_tokens // int(sources[start]), target_tokens // int(targets[start]))
+        pairs = np.arange(1, min(at_most, len(sources) - start) + 1)
+        longest_source = np.maximum.accumulate(sources[start : start + len(pairs)])
+        longest_target = np.maximum.accumulate(targets[start : start + len(pairs)])
+        fits = (pairs * longest_source <= source_tokens) & (pairs * longest_target <= target_tokens)
+        ends.append(start + int(np.count_nonzero(fits)))
+    return ends[1:]

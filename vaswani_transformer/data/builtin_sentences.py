@@ -1,0 +1,537 @@
+"""The kinds of sentences in the built-in corpus: statements, questions, requests, relative and subordinate clauses and so on.
+
+Each kind is a function that lets an `Author` choose what is said and returns the pair. English determines German throughout: "you" is always
+said to somebody ("Anna, are you tired?"), which settles du, ihr or Sie; and wherever German leaves a choice (word order, tense), one fixed rule
+makes it.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Literal
+
+from .builtin_author import (
+    ACTIONS_OF,
+    ACTIONS_ON,
+    DELIBERATE,
+    FREQUENCIES,
+    NAMES,
+    TITLED,
+    WITH_COMPANY,
+    WITH_DIRECTION,
+    WITH_PLACE,
+    Author,
+    Dice,
+)
+from .builtin_grammar import (
+    NOTHING,
+    Clause,
+    Gap,
+    Name,
+    Nominal,
+    NounPhrase,
+    Pronoun,
+    Tense,
+    Text,
+    english_imperative,
+    english_infinitive,
+    english_question,
+    english_statement,
+    german_imperative,
+    german_infinitive,
+    german_inverted,
+    german_statement,
+    german_subordinate,
+    join,
+    negated_object,
+    possessive,
+    prepositional,
+    sentence,
+)
+from .builtin_lexicon import (
+    ACCUSATIVE,
+    ADJECTIVES_FOR,
+    BARE,
+    BE,
+    CAN,
+    COST,
+    DATIVE,
+    HAVE,
+    HAVE_TO,
+    HOW_MANY,
+    IT,
+    MEN,
+    MYSELF,
+    NOMINATIVE,
+    NOUNS_OF,
+    SHOULD,
+    THEY,
+    VERB,
+    WE,
+    WHICH,
+    WHOSE,
+    WILL,
+    WOMEN,
+    YOU_FRIEND,
+    YOU_FRIENDS,
+    YOU_POLITE,
+    A,
+    Modal,
+    Person,
+    number_words,
+)
+
+Pair = tuple[str, str]
+
+_TIME_TO_SPARE, _NO_TIME = Text("time", "Zeit"), Text("no time", "keine Zeit")
+_BECAUSE, _ALTHOUGH, _IF = Text("because", "weil"), Text("although", "obwohl"), Text("if", "wenn")
+_THAT, _WHETHER = Text("that", "dass"), Text("whether", "ob")
+_WEATHER = (
+    Text("it is raining", "es regnet"),
+    Text("it is snowing", "es schneit"),
+    Text("it is cold", "es kalt ist"),
+)
+_PLEASE = Text("", "bitte")
+
+
+def _pair(english: str, german: str, mark: str = ".") -> Pair:
+    return sentence(english, mark), sentence(german, mark)
+
+
+def _said(clause: Clause) -> Pair:
+    return _pair(english_statement(clause), german_statement(clause))
+
+
+def _asked(clause: Clause, word: Text = NOTHING) -> Pair:
+    return _pair(english_question(clause, word.english), german_inverted(clause, word.german), "?")
+
+
+def statement(author: Author) -> Pair:
+    """`Today the teacher is reading a book.`"""
+    clause = author.clause()
+    if clause.time.english and author.dice.chance(0.35):
+        clause = replace(clause, front="time")
+    elif (
+        clause.tail.english
+        and "tail" not in clause.verb.frame
+        and "place" in clause.verb.frame
+        and author.dice.chance(0.25)
+    ):
+        clause = replace(clause, front="tail" if not clause.is_negated else "subject")
+    return _said(clause)
+
+
+def property_statement(author: Author) -> Pair:
+    """`The red car is expensive.`"""
+    return _said(author.state())
+
+
+def question(author: Author) -> Pair:
+    """`Does the teacher often read the newspaper?`"""
+    clause = author.clause() if author.dice.chance(0.75) else author.state()
+    if clause.frequency.english == "never":
+        clause = replace(clause, frequency=FREQUENCIES[0])
+    return _asked(clause)
+
+
+def word_question(author: Author) -> Pair:
+    """`Why is Anna calling the doctor?`"""
+    return author.dice.pick(_WORD_QUESTIONS)(author)
+
+
+def _when_or_why(author: Author) -> Pair:
+    word = author.dice.pick((Text("when", "wann"), Text("why", "warum"), Text("why", "warum")))
+    verb = author.dice.pick(ACTIONS_OF["person"] if word.english == "why" else DELIBERATE)
+    tense: Tense = author.tense(verb)
+    if word.english == "when" and not isinstance(tense, Modal):
+        tense = "past"
+    clause = author.clause(verb=verb, tense=tense, is_plain=True, may_deny=word.english == "why")
+    return _asked(
+        replace(clause, frequency=NOTHING, time=NOTHING) if word.english == "when" else clause, word
+    )
+
+
+def _where(author: Author) -> Pair:
+    if author.dice.chance(0.4):
+        clause = author.clause(verb=author.dice.pick(WITH_DIRECTION), may_deny=False)
+        return _asked(replace(clause, tail=NOTHING), Text("where", "wohin"))
+    clause = author.clause(
+        verb=author.dice.pick((*WITH_PLACE, VERB["wohnen"], VERB["wohnen"], VERB["liegen"])), may_deny=False
+    )
+    return _asked(replace(clause, tail=NOTHING), Text("where", "wo"))
+
+
+def _who(author: Author) -> Pair:
+    clause = author.clause(subject=Gap(), verb=author.dice.pick(ACTIONS_OF["person"]), may_deny=False)
+    if author.dice.chance(0.4):
+        noun = author.dice.pick(NOUNS_OF["person"])
+        plural = author.dice.chance(0.5)
+        determiner = author.dice.pick((WHICH, HOW_MANY)) if plural else WHICH
+        return _pair(*_subject_question(replace(clause, subject=NounPhrase(noun, determiner, plural))), "?")
+    return _pair(join("who", english_statement(clause)), german_inverted(clause, "wer"), "?")
+
+
+def _subject_question(clause: Clause) -> Pair:
+    return english_statement(clause), german_statement(clause)
+
+
+def _whom(author: Author) -> Pair:
+    if author.dice.chance(0.25):
+        clause = author.clause(verb=author.dice.pick(WITH_COMPANY), may_deny=False)
+        return _asked(replace(clause, company=NOTHING), Text("with whom", "mit wem"))
+    verb = author.dice.pick(ACTIONS_ON[NOUNS_OF["person"][0]])
+    if "dat" in verb.frame:
+        return _asked(author.clause(verb=verb, gap="dative", may_deny=False), Text("whom", "wem"))
+    return _asked(author.clause(verb=verb, gap="accusative", may_deny=False), Text("whom", "wen"))
+
+
+def _what(author: Author) -> Pair:
+    """For an object that is no person: what, which, how many, whose."""
+    noun = author.dice.pick(NOUNS_OF[author.dice.pick(("goods", "food", "drink", "flat"))])
+    clause = author.clause(verb=author.dice.pick(ACTIONS_ON[noun]), gap="accusative", may_deny=False)
+    if author.dice.chance(0.35):
+        return _asked(clause, Text("what", "was"))
+    plural = not noun.is_mass and author.dice.chance(0.5)
+    determiner = author.dice.pick((WHICH, WHOSE, HOW_MANY) if plural else (WHICH, WHOSE))
+    phrase = NounPhrase(noun, determiner, plural)
+    return _asked(clause, Text(phrase.english(), phrase.german(ACCUSATIVE)))
+
+
+def _how(author: Author) -> Pair:
+    if author.dice.chance(0.5):
+        return _asked(
+            Clause(author.subject("person", is_denied=True), BE, "simple"), Text("how old", "wie alt")
+        )
+    return _asked(Clause(author.subject("goods"), COST, "simple"), Text("how much", "wie viel"))
+
+
+_WORD_QUESTIONS = (_when_or_why, _when_or_why, _where, _where, _who, _who, _whom, _what, _what, _how)
+
+_CAN_DESCRIBE = tuple(
+    VERB[name]
+    for name in [
+        "kaufen",
+        "verkaufen",
+        "suchen",
+        "finden",
+        "sehen",
+        "besuchen",
+        "reparieren",
+        "lieben",
+        "kennen",
+        "mögen",
+        "helfen",
+        "danken",
+    ]
+)
+
+
+def relative_sentence(author: Author) -> Pair:
+    """`The man whom Anna is calling is tired.`, `I know the man whose car is red.`"""
+    if author.dice.chance(0.5):
+        if author.dice.chance(0.5):
+            return _said(author.state(subject=author.described("person,goods,animal")))
+        return _said(
+            author.clause(
+                subject=author.described("person"), verb=author.dice.pick(ACTIONS_OF["person"]), is_plain=True
+            )
+        )
+    verb = author.dice.pick(_CAN_DESCRIBE)
+    tense: Tense = "simple" if "simple" in verb.frame else "progressive"
+    clause = Clause(author.subject("person"), verb, tense)
+    if "dat" in verb.frame:
+        return _said(replace(clause, dative=author.described("person")))
+    return _said(replace(clause, accusative=author.described(verb.frame["acc"].split(",")[0])))
+
+
+def _reason(author: Author, subject: Nominal | None) -> Clause:
+    """What stands after because and although; `subject` is the pronoun that takes up the other clause's subject, if any."""
+    if subject is None:
+        return author.clause(is_plain=True)
+    roll = author.dice.number(1, 10)
+    if roll <= 5:
+        return author.state(subject=subject, is_plain=True)
+    if roll <= 7:
+        return Clause(subject, HAVE, "simple", tail=author.dice.pick((_TIME_TO_SPARE, _NO_TIME)))
+    return author.clause(subject=subject, verb=author.dice.pick(ACTIONS_OF["person"]), is_plain=True)
+
+
+def reason_sentence(author: Author) -> Pair:
+    """`Because he is tired, the teacher ...` never: the noun comes first, the pronoun second, whichever clause is in front."""
+    conjunction = author.dice.pick((_BECAUSE, _BECAUSE, _ALTHOUGH))
+    first = author.clause(is_plain=True)
+    if author.dice.chance(0.12):
+        weather = author.dice.pick(_WEATHER)
+        return _pair(
+            join(english_statement(first), conjunction.english, weather.english),
+            join(german_statement(first) + ",", conjunction.german, weather.german),
+        )
+    if author.dice.chance(0.6):
+        second = _reason(author, author.resumed(first.subject))
+        return _pair(
+            join(english_statement(first), conjunction.english, english_statement(second)),
+            join(german_statement(first) + ",", german_subordinate(second, conjunction.german)),
+        )
+    cause = _reason(author, author.subject("person", is_denied=True))
+    subject = author.resumed(cause.subject)
+    effect = author.clause(subject=subject, verb=author.dice.pick(ACTIONS_OF["person"]), is_plain=True)
+    return _fronted(conjunction, cause, effect)
+
+
+def _fronted(conjunction: Text, first: Clause, second: Clause) -> Pair:
+    return _pair(
+        join(conjunction.english, english_statement(first) + ",", english_statement(second)),
+        join(german_subordinate(first, conjunction.german) + ",", german_inverted(second)),
+    )
+
+
+def condition_sentence(author: Author) -> Pair:
+    """`If Anna has time, she will help the child.`"""
+    subject = author.subject("person", is_denied=True)
+    verb = author.dice.pick(DELIBERATE)
+    tense = author.dice.pick((WILL, CAN, HAVE_TO, SHOULD))
+    if author.dice.chance(0.25):
+        weather = author.dice.pick(_WEATHER)
+        clause = author.clause(subject=subject, verb=verb, tense=tense, is_plain=True)
+        if author.dice.chance(0.5):
+            return _pair(
+                join("if", weather.english + ",", english_statement(clause)),
+                join("wenn", weather.german + ",", german_inverted(clause)),
+            )
+        return _pair(
+            join(english_statement(clause), "if", weather.english),
+            join(german_statement(clause) + ",", "wenn", weather.german),
+        )
+    if author.dice.chance(0.5):
+        condition = Clause(subject, HAVE, "simple", tail=author.dice.pick((_TIME_TO_SPARE, _NO_TIME)))
+    else:
+        condition = author.state(subject=subject, tense="simple", is_plain=True)
+    return _fronted(
+        _IF, condition, author.clause(subject=author.resumed(subject), verb=verb, tense=tense, is_plain=True)
+    )
+
+
+def reported_sentence(author: Author) -> Pair:
+    """`Anna says that the teacher has already called her.`"""
+    speaker = author.subject("person")
+    content = author.clause(is_plain=True) if author.dice.chance(0.75) else author.state(is_plain=True)
+    if author.dice.chance(0.3):
+        reporter = Clause(author.subject("person", is_denied=True), VERB["wissen"], "simple", is_negated=True)
+        word = _WHETHER
+        content = replace(
+            content, frequency=NOTHING if content.frequency.english == "never" else content.frequency
+        )
+    else:
+        reporter = Clause(speaker, author.dice.pick(_REPORTING), "simple")
+        word = _THAT
+    return _pair(
+        join(english_statement(reporter), word.english, english_statement(content)),
+        join(german_statement(reporter) + ",", german_subordinate(content, word.german)),
+    )
+
+
+_REPORTING = tuple(VERB[name] for name in ("wissen", "sagen", "hoffen", "glauben"))
+
+
+def infinitive_sentence(author: Author) -> Pair:
+    """`The boy is trying to open the window.`, `Anna is going home in order to sleep.`"""
+    subject = author.subject("person")
+    goal = author.clause(
+        subject=subject, verb=author.dice.pick(DELIBERATE), tense="progressive", is_plain=True, may_deny=False
+    )
+    goal = replace(goal, time=NOTHING)
+    english, german = english_infinitive(goal), german_infinitive(goal)
+    roll = author.dice.number(1, 10)
+    if roll <= 4:
+        main = author.clause(
+            subject=subject, verb=author.dice.pick(WITH_DIRECTION), is_plain=True, may_deny=False
+        )
+        return _pair(
+            join(english_statement(main), "in order", english), join(german_statement(main) + ", um", german)
+        )
+    if roll <= 6:
+        main = Clause(subject, HAVE, "simple", tail=author.dice.pick((_TIME_TO_SPARE, _NO_TIME)))
+    elif roll <= 8:
+        main = Clause(subject, VERB["versuchen"], "progressive" if author.dice.chance(0.6) else "past")
+    else:
+        main = Clause(subject, VERB["hoffen"], "simple")
+    return _pair(join(english_statement(main), english), join(german_statement(main) + ",", german))
+
+
+def comparison(author: Author) -> Pair:
+    """`The red car is bigger than the bicycle.`, `... as big as ...`"""
+    kind = author.dice.pick(("person", "goods", "animal", "place"))
+    first, second = author.phrase(kind, adjective=0.1), author.phrase(kind, adjective=0.1)
+    adjective = author.dice.pick(
+        [a for a in ADJECTIVES_FOR[first.noun] if a.english_comparative and a in ADJECTIVES_FOR[second.noun]]
+    )
+    if author.dice.chance(0.65):
+        english, german = f"{adjective.english_comparative} than", f"{adjective.german_comparative} als"
+    else:
+        english, german = f"as {adjective.english} as", f"so {adjective.german} wie"
+    tail = Text(join(english, second.english()), join(german, second.german(NOMINATIVE)))
+    return _said(Clause(first, BE, "simple", is_negated=author.dice.chance(0.2), tail=tail))
+
+
+def number_sentence(author: Author) -> Pair:
+    """Age, price or quantity, in words up to ninety-nine or (prices) in digits."""
+    number = author.dice.number(2, 99)
+    english, german = number_words(number)
+    roll = author.dice.number(1, 4)
+    if roll == 1:
+        tail = Text(f"{english} years old", f"{german} Jahre alt")
+        return _said(Clause(author.subject("person"), BE, "simple", tail=tail))
+    if roll == 2:
+        subject = author.phrase("goods") if author.dice.chance(0.7) else author.owned("goods")
+        return _said(Clause(subject, COST, "simple", tail=Text(f"{english} euros", f"{german} Euro")))
+    if roll == 3:
+        digits = str(5 * author.dice.number(2, 40))
+        return _said(
+            Clause(author.phrase("goods"), COST, "simple", tail=Text(f"{digits} euros", f"{digits} Euro"))
+        )
+    phrase = author.counted("goods,animal,food,flat", most=99)
+    tense: Tense = author.dice.pick(("simple", "past"))
+    return _said(Clause(author.subject("person"), HAVE, tense, accusative=phrase))
+
+
+def existence(author: Author) -> Pair:
+    """`In the garden there is a big table.`: German says es gibt, with the accusative."""
+    place = (
+        author.in_city()
+        if author.dice.chance(0.3)
+        else prepositional("in", "in", DATIVE, author.phrase("place", plural=0.0))
+    )
+    phrase: NounPhrase = (
+        author.counted("goods,animal")
+        if author.dice.chance(0.3)
+        else author.phrase("goods,animal,surface", indefinite=1.0)
+    )
+    is_denied = phrase.determiner in (A, BARE) and author.dice.chance(0.25)
+    thing = negated_object(phrase) if is_denied else phrase
+    verb = ("are" if phrase.plural else "is") + ("n't" if is_denied else "")
+    return _pair(
+        join(place.english, "there", verb, thing.english()),
+        join(place.german, "gibt es", thing.german(ACCUSATIVE)),
+    )
+
+
+def thing_taken_up(author: Author) -> Pair:
+    """`The table is new, but it is too small.`: `it` has the gender of the German noun."""
+    thing = author.phrase("goods", adjective=0.15)
+    pronoun = Pronoun(THEY if thing.plural else IT[thing.noun.gender])
+    second = Clause(
+        pronoun, BE, "simple", is_negated=author.dice.chance(0.15), tail=author.property(thing, too=0.35)
+    )
+    if author.dice.chance(0.4):
+        first = Clause(thing, BE, "simple", tail=author.property(thing))
+        while first.tail.english == second.tail.english:
+            first = replace(first, tail=author.property(thing))
+        return _pair(
+            join(english_statement(first) + ", but", english_statement(second)),
+            join(german_statement(first) + ", aber", german_statement(second)),
+        )
+    verb = author.dice.pick([verb for verb in ACTIONS_ON[thing.noun] if "person" in verb.frame["subject"]])
+    first = replace(
+        author.clause(verb=verb, gap="accusative", is_plain=True, may_deny=False), accusative=thing
+    )
+    conjunction = author.dice.pick((_BECAUSE, _ALTHOUGH))
+    return _pair(
+        join(english_statement(first), conjunction.english, english_statement(second)),
+        join(german_statement(first) + ",", german_subordinate(second, conjunction.german)),
+    )
+
+
+def two_clauses(author: Author) -> Pair:
+    """`Anna is working and Paul is sleeping.`"""
+    first, second = author.clause(is_plain=True), author.clause(is_plain=True)
+    english, german = author.dice.pick(((" and", " und"), (", but", ", aber")))
+    return _pair(
+        join(english_statement(first) + english, english_statement(second)),
+        join(german_statement(first) + german, german_statement(second)),
+    )
+
+
+def _addressed(dice: Dice) -> tuple[Text, Person, tuple[Name, ...]]:
+    """Somebody to speak to: the vocative, the pronoun it settles, and who may still be named."""
+    roll = dice.number(1, 3)
+    if roll == 1:
+        name = dice.pick(NAMES)
+        return Text(name.name, name.name), YOU_FRIEND, tuple(other for other in NAMES if other is not name)
+    if roll == 2:
+        name = dice.pick(TITLED)
+        return Text(name.english(), name.german(NOMINATIVE)), YOU_POLITE, NAMES
+    if dice.chance(0.4):
+        return Text("children", "Kinder"), YOU_FRIENDS, NAMES
+    woman, man = dice.pick(WOMEN), dice.pick(MEN)
+    names = tuple(other for other in NAMES if other.name not in (woman, man))
+    return Text(f"{woman} and {man}", f"{woman} und {man}"), YOU_FRIENDS, names
+
+
+def address(author: Author) -> Pair:
+    """`Mr Weber, have you already read the book?`"""
+    vocative, you, names = _addressed(author.dice)
+    author = Author(author.dice, (you, you, MYSELF), names)
+    english, german, mark = author.dice.pick(_SPEECHES)(author, Pronoun(you))
+    return _pair(f"{vocative.english}, {english}", f"{vocative.german}, {german}", mark)
+
+
+Speech = tuple[str, str, str]
+
+
+def _request(author: Author, you: Pronoun) -> Speech:
+    clause = author.clause(
+        subject=you, verb=author.dice.pick(DELIBERATE), tense="progressive", is_plain=True, may_deny=False
+    )
+    clause = replace(clause, time=_PLEASE)
+    return english_imperative(clause), german_imperative(clause), "!"
+
+
+def _question_to(author: Author, you: Pronoun) -> Speech:
+    clause = author.clause(subject=you, verb=author.dice.pick(ACTIONS_OF["person"]), is_plain=True)
+    if clause.frequency.english == "never":
+        clause = replace(clause, frequency=FREQUENCIES[0])
+    word = author.dice.pick((NOTHING, NOTHING, Text("why", "warum")))
+    return english_question(clause, word.english), german_inverted(clause, word.german), "?"
+
+
+def _state_of(author: Author, you: Pronoun) -> Speech:
+    subject = (
+        you
+        if author.dice.chance(0.6)
+        else replace(author.phrase("person,goods"), determiner=possessive(you.person))
+    )
+    clause = author.state(subject=subject, tense="simple", is_plain=True)
+    return english_question(clause), german_inverted(clause), "?"
+
+
+def _statement_to(author: Author, you: Pronoun) -> Speech:
+    clause = author.clause(subject=you, verb=author.dice.pick(ACTIONS_OF["person"]), is_plain=True)
+    return english_statement(clause), german_statement(clause), "."
+
+
+def _done_to(author: Author, you: Pronoun) -> Speech:
+    verb = author.dice.pick(ACTIONS_ON[NOUNS_OF["person"][0]])
+    gap: Literal["dative", "accusative"] = "dative" if "dat" in verb.frame else "accusative"
+    subject = author.dice.pick(
+        (Pronoun(MYSELF), Pronoun(WE), author.phrase("person"), author.dice.pick(author.names))
+    )
+    clause = author.clause(subject=subject, verb=verb, gap=gap, is_plain=True)
+    clause = replace(clause, dative=you) if gap == "dative" else replace(clause, accusative=you)
+    return english_statement(clause), german_statement(clause), "."
+
+
+_SPEECHES = (_request, _request, _question_to, _question_to, _state_of, _statement_to, _done_to)
+
+_KINDS: tuple[tuple[Callable[[Author], Pair], int], ...] = (
+    (statement, 26), (property_statement, 5), (question, 10), (word_question, 12), (relative_sentence, 9), (reason_sentence, 6),
+    (condition_sentence, 4), (reported_sentence, 6), (infinitive_sentence, 4), (comparison, 3), (number_sentence, 7), (existence, 2),
+    (thing_taken_up, 4), (two_clauses, 2), (address, 12),
+)  # fmt: skip
+"""Each kind of sentence, and how many of about a hundred are of it."""
+
+
+def sentences(seed: int) -> Iterator[Pair]:
+    """An endless stream of sentence pairs, English and German, in which pairs may come again."""
+    author = Author(Dice(seed))
+    kinds = [kind for kind, weight in _KINDS for _ in range(weight)]
+    while True:
+        yield author.dice.pick(kinds)(author)

@@ -1,0 +1,260 @@
+"""Measure a translator on test sets and write down everything that is needed to measure it again: `evaluation.json`."""
+
+import dataclasses
+import hashlib
+import platform
+import shlex
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from huggingface_hub import snapshot_download
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+
+from vaswani_transformer.data.corpus import SentencePair, read_pairs
+from vaswani_transformer.recipe import CorpusSpec, Recipe, load_recipe
+from vaswani_transformer.run_folder import RunFolder, read_json, write_json
+
+from .bleu import METRICS, score
+from .translate import translate
+
+SAMPLES = 10
+_NO_SEARCH = ("_", "output_", "use_cache", "transformers_version")  # entries of a GenerationConfig without effect on the text
+_PACKAGES = ("vaswani_transformer", "torch", "transformers", "tokenizers", "sacrebleu", "sacremoses")
+
+
+class PublishedScore(NamedTuple):
+    """A score that somebody else has published on one of the test sets, to stand beside ours."""
+
+    test_set: str
+    system: str
+    metric: str
+    score: float
+
+
+def evaluate_run(
+    run: RunFolder,
+    recipe: Recipe | None = None,
+    test_sets: Mapping[str, CorpusSpec] | None = None,
+    *,
+    published: Sequence[PublishedScore] = (),
+    progress: bool = True,
+    **generate_kwargs: Any,
+) -> dict[str, Any]:
+    """Translate and score the run's test sets with its averaged checkpoint, and write `evaluation.json`.
+
+    Args:
+        run: a finished run.
+        recipe: the run's own by default.
+        test_sets: the recipe's by default.
+        published: scores of others for the model card.
+        progress: show bars.
+        **generate_kwargs: search settings other than the checkpoint's own.
+
+    Raises:
+        FileNotFoundError: the run has no averaged checkpoint.
+        ValueError: a test set cannot be read, or `published` names one that is not there.
+    """
+    if not run.averaged.is_dir():
+        raise FileNotFoundError(
+            f"There is no averaged checkpoint {run.averaged}; finish the training of this run first."
+        )
+    recipe = recipe or load_recipe(run.recipe)
+    evaluation = evaluate_model(
+        run.averaged,
+        recipe.data.test if test_sets is None else test_sets,
+        languages=recipe.languages,
+        root=Path(recipe.data.root),
+        batch_tokens=recipe.validation.batch_tokens,
+        lowercase=recipe.validation.lowercase,
+        published=published,
+        progress=progress,
+        **generate_kwargs,
+    )
+    training = read_json(run.training) if run.training.is_file() else {}
+    evaluation |= {
+        "model": run.averaged.name,
+        "averaged_checkpoints": training.get("averaged_checkpoints", []),
+    }
+    write_json(run.evaluation, evaluation)
+    return evaluation
+
+
+def evaluate_model(
+    model_name: str | Path,
+    test_sets: Mapping[str, CorpusSpec],
+    *,
+    languages: tuple[str, str],
+    root: Path = Path(),
+    batch_tokens: int = 4096,
+    lowercase: bool = False,
+    published: Sequence[PublishedScore] = (),
+    progress: bool = True,
+    **generate_kwargs: Any,
+) -> dict[str, Any]:
+    """Translate and score `test_sets` with any sequence-to-sequence checkpoint.
+
+    Args:
+        model_name: a folder, or a repository of the Hub.
+        test_sets: the corpora by name.
+        languages: codes of source and target.
+        root: where relative file names of the test sets start.
+        batch_tokens: see `translate`.
+        lowercase: score without regard to case.
+        published: scores of others, passed through.
+        progress: show bars.
+        **generate_kwargs: search settings other than the checkpoint's own.
+
+    Returns:
+        What `evaluation.json` holds.
+    """
+    _check_published(published, test_sets)
+    folder = Path(model_name) if Path(model_name).is_dir() else Path(snapshot_download(str(model_name)))
+    model, tokenizer = load_translator(folder)
+    results = []
+    for name, corpus in test_sets.items():
+        pairs = list(read_pairs(corpus, root, languages))
+        sources = [pair.source for pair in pairs]
+        started = time.perf_counter()
+        hypotheses = translate(
+            model, tokenizer, sources, batch_tokens=batch_tokens, progress=progress, **generate_kwargs
+        )
+        measured = {"name": name, "pairs": len(pairs), "seconds": round(time.perf_counter() - started, 3)}
+        others = [entry._asdict() for entry in published if entry.test_set == name]
+        compared = _compare(hypotheses, pairs, corpus, languages[1], lowercase)
+        results.append(measured | compared | {"published": others})
+    return {
+        "model": str(model_name),
+        "weights_sha256": {file.name: file_sha256(file) for file in sorted(folder.glob("*.safetensors"))},
+        "source_language": languages[0],
+        "target_language": languages[1],
+        "test_sets": results,
+        "decoding": decoding_settings(model, generate_kwargs),
+        "batch_tokens": batch_tokens,
+        "precision": str(model.dtype).removeprefix("torch."),
+        "device": _device_name(model.device),
+        "command": _command(),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": _versions(),
+    }
+
+
+def score_lines(evaluation: Mapping[str, Any]) -> list[str]:
+    """The scores for people: test set, metric, points, signature."""
+    return [
+        f"{test_set['name']}  {metric:<10}  {result['score']:6.2f}  {result['signature']}"
+        for test_set in evaluation["test_sets"]
+        for metric, result in test_set["metrics"].items()
+    ]
+
+
+def load_translator(folder: Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """Load a checkpoint and its tokenizer onto the accelerator, if there is one.
+
+    Raises:
+        ValueError: the tokenizer knows tokens for which the model has no embedding.
+    """
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForSeq2SeqLM.from_pretrained(folder)
+    if len(tokenizer) > model.config.vocab_size:
+        raise ValueError(
+            f"The tokenizer in {folder} has {len(tokenizer)} tokens but the model embeds only {model.config.vocab_size}; "
+            "they do not belong together: take both from the same run."
+        )
+    return model.to(torch.accelerator.current_accelerator() or torch.device("cpu")), tokenizer
+
+
+def decoding_settings(model: PreTrainedModel, generate_kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The search settings that `generate` uses: those of `generation_config.json`, overridden by the call's own."""
+    stored = model.generation_config.to_diff_dict() if model.generation_config is not None else {}
+    stored = {key: value for key, value in stored.items() if not key.startswith(_NO_SEARCH)}
+    return stored | dict(generate_kwargs)
+
+
+def text_sha256(sentences: Iterable[str]) -> str:
+    """Hash of the text with one sentence a line: that of the plain UTF-8 file, whatever container it came in."""
+    digest = hashlib.sha256()
+    for sentence in sentences:
+        digest.update(sentence.encode() + b"\n")
+    return digest.hexdigest()
+
+
+def file_sha256(path: Path) -> str:
+    with open(path, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _compare(
+    hypotheses: Sequence[str],
+    pairs: Sequence[SentencePair],
+    corpus: CorpusSpec,
+    target_language: str,
+    lowercase: bool,
+) -> dict[str, Any]:
+    """What is known of one test set once it has been translated: scores, hashes of both sides, sample translations."""
+    references = [pair.target for pair in pairs]
+    scores = score(
+        hypotheses,
+        references,
+        target_language=target_language,
+        tokenized=corpus.tokenized,
+        lowercase=lowercase,
+    )
+    return {
+        "corpus": {key: value for key, value in dataclasses.asdict(corpus).items() if value is not None},
+        "source_sha256": text_sha256(pair.source for pair in pairs),
+        "reference_sha256": text_sha256(references),
+        "metrics": {metric: result._asdict() for metric, result in scores.items()},
+        "samples": [
+            {"source": pairs[i].source, "reference": pairs[i].target, "translation": hypotheses[i]}
+            for i in _spread(len(pairs), SAMPLES)
+        ],
+    }
+
+
+def _spread(total: int, wanted: int) -> list[int]:
+    """`wanted` numbers below `total` at equal distances, first and last among them: nobody has picked the samples."""
+    count = min(wanted, total)
+    return [round(i * (total - 1) / max(count - 1, 1)) for i in range(count)]
+
+
+def _check_published(published: Sequence[PublishedScore], test_sets: Mapping[str, CorpusSpec]) -> None:
+    for entry in published:
+        if entry.test_set not in test_sets:
+            raise ValueError(
+                f"The published score of {entry.system} is for the test set '{entry.test_set}', which is not among "
+                f"{', '.join(test_sets) or 'none'}."
+            )
+        if entry.metric not in METRICS:
+            raise ValueError(
+                f"The published score of {entry.system} is in {entry.metric}, which is not among {', '.join(METRICS)}."
+            )
+
+
+def _command() -> str:
+    """The command line as it can be typed again; where the program lies on this machine is nobody's business."""
+    program = Path(sys.argv[0]).absolute()
+    shown = program.relative_to(Path.cwd()) if program.is_relative_to(Path.cwd()) else Path(program.name)
+    return shlex.join(["python", str(shown), *sys.argv[1:]])
+
+
+def _device_name(device: torch.device) -> str:
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"{device.type}, {torch.get_num_threads()} threads" if device.type == "cpu" else device.type
+
+
+def _versions() -> dict[str, str]:
+    return {"python": platform.python_version()} | {name: _version(name) for name in _PACKAGES}
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:  # a checkout that was never installed has no metadata
+        return "checkout"

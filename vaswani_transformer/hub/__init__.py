@@ -1,0 +1,1 @@
+"""From a run to a repository of the Hugging Face Hub: card, folder, upload."""

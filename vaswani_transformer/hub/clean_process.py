@@ -1,0 +1,42 @@
+"""A stranger's computer: load a published folder where `vaswani_transformer` cannot be imported, and translate one sentence.
+
+`publish.check` runs this file as a program, with the folder and the sentence as arguments; it prints the translation as
+JSON. It imports nothing of the package, which is the point of it.
+"""
+
+import json
+import sys
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+
+class WithoutThePackage(MetaPathFinder):
+    """Makes the package look as if it were not installed, wherever it may be installed."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if name.partition(".")[0] == "vaswani_transformer":
+            raise ModuleNotFoundError(
+                f"No module named '{name}': the published code must not need it", name=name
+            )
+        return None
+
+
+def translate_as_a_stranger(folder: str, sentence: str) -> str:
+    """Load `folder` in every way that its card promises; return the pipeline's translation."""
+    sys.meta_path.insert(0, WithoutThePackage())
+    from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
+
+    AutoTokenizer.from_pretrained(folder)
+    AutoModelForSeq2SeqLM.from_pretrained(folder, trust_remote_code=True)
+    task: Any = "translation"  # which transformers' own type hints no longer know
+    translator = pipeline(task, model=folder, trust_remote_code=True)
+    return translator(sentence)[0]["translation_text"]
+
+
+if __name__ == "__main__":
+    print(json.dumps(translate_as_a_stranger(*sys.argv[1:])))

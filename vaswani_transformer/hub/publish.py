@@ -1,0 +1,239 @@
+"""From an evaluated run to a repository of the Hugging Face Hub: assemble the folder, load it as a stranger would, upload it."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from huggingface_hub import HfApi, constants
+from huggingface_hub.errors import HfHubHTTPError
+
+from vaswani_transformer.evaluation.report import file_sha256
+from vaswani_transformer.run_folder import RunFolder, read_json
+
+from . import clean_process
+from .model_card import write_card
+
+MODEL_FILES = (
+    "config.json",
+    "generation_config.json",
+    "model.safetensors",
+    "tokenizer.json",
+    "tokenizer_config.json",
+)
+CODE_FILES = ("configuration_vaswani.py", "modeling_vaswani.py", "pipeline_translation.py", "decoding.py")
+DOCUMENTS = ("README.md", "curves.png", "evaluation.json")
+_PACKAGE = Path(__file__).parents[1]
+_FIRST_SENTENCE = "A man is reading a book."
+
+
+class PublishError(RuntimeError):
+    """The folder cannot be published, or the Hub did not take it; the sentence says why and what to do."""
+
+
+def publish(
+    folder: Path,
+    repo_id: str | None = None,
+    *,
+    private: bool = False,
+    revision: str | None = None,
+    dry_run: bool = False,
+) -> None:
+    """Assemble (where `folder` is a run), check and upload; say on the standard output what was done.
+
+    Args:
+        folder: a run's folder, or one that `assemble` has made.
+        repo_id: the repository, such as `name/model`; without it nothing is uploaded.
+        private: create the repository as a private one.
+        revision: the branch, created where it does not exist; `main` by default.
+        dry_run: stop before the upload.
+
+    Raises:
+        PublishError: see `check` and `upload`.
+        FileNotFoundError, ValueError: see `assemble`.
+    """
+    if (folder / RunFolder(folder).averaged.name).is_dir():
+        folder = assemble(RunFolder(folder), repo_id)
+    files = list_files(folder)
+    for file in files:
+        print(f"{file.stat().st_size:>14,} bytes  {file.name}")
+    print(f"{sum(file.stat().st_size for file in files):>14,} bytes  in {folder}")
+    sentence, translation = check(folder)
+    print(f"Loaded in a process without the package; it translates {sentence!r} as {translation!r}.")
+    if repo_id is None:
+        print("Not uploaded: no --repo-id was given.")
+    elif dry_run:
+        print(f"Dry run: would be uploaded to {constants.ENDPOINT}/{repo_id}, branch {revision or 'main'}.")
+    else:
+        print(f"Uploaded: {upload(folder, repo_id, private=private, revision=revision)}")
+
+
+def assemble(run: RunFolder, model_id: str | None = None) -> Path:
+    """Gather what the Hub shall get in `run.published`, which appears whole or not at all.
+
+    Args:
+        run: an evaluated run.
+        model_id: the repository's id, for the card's examples.
+
+    Raises:
+        FileNotFoundError: a stage is missing; the sentence says which.
+        ValueError: the averaged folder holds something that does not belong on the Hub, or the evaluation is of other weights.
+    """
+    model_files = _check_model(run.averaged)
+    _check_evaluation(run)
+    unfinished = run.published.with_name(f".{run.published.name}.unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir()
+    try:
+        for file in [*model_files, run.evaluation]:
+            shutil.copyfile(file, unfinished / file.name)
+        for name in CODE_FILES:
+            if not (unfinished / name).exists() and (_PACKAGE / name).is_file():
+                shutil.copyfile(_PACKAGE / name, unfinished / name)
+        write_card(run, unfinished / run.card.name, model_id)
+        shutil.rmtree(run.published, ignore_errors=True)
+        os.replace(unfinished, run.published)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    return run.published
+
+
+def list_files(folder: Path) -> list[Path]:
+    """The files of a published folder.
+
+    Raises:
+        PublishError: something is missing, or is there that does not belong on the Hub.
+    """
+    files = sorted(folder.iterdir()) if folder.is_dir() else []
+    names = {file.name for file in files}
+    if missing := [name for name in (*MODEL_FILES, "README.md") if name not in names]:
+        raise PublishError(
+            f"{folder} is neither a run's folder nor a published one: {', '.join(missing)} is missing."
+        )
+    for file in files:
+        if file.name not in (*MODEL_FILES, *CODE_FILES, *DOCUMENTS) or not file.is_file():
+            raise PublishError(f"{file} does not belong in a published folder; remove it.")
+    return files
+
+
+def check(folder: Path) -> tuple[str, str]:
+    """Load `folder` in a new process that cannot import this package and has no network, and translate one sentence there.
+
+    Returns:
+        The sentence and its translation.
+
+    Raises:
+        PublishError: it did not work; the sentence ends with the process's last words.
+    """
+    evaluation = folder / "evaluation.json"
+    sentence = (
+        read_json(evaluation)["test_sets"][0]["samples"][0]["source"]
+        if evaluation.is_file()
+        else _FIRST_SENTENCE
+    )
+    program = [sys.executable, "-E", "-P", clean_process.__file__, str(folder.absolute()), sentence]
+    with tempfile.TemporaryDirectory() as elsewhere:
+        environment = os.environ | {"HF_HUB_OFFLINE": "1", "HF_MODULES_CACHE": elsewhere}
+        process = subprocess.run(
+            program, cwd=elsewhere, env=environment, capture_output=True, text=True, encoding="utf-8"
+        )
+    if process.returncode != 0:
+        last_words = (process.stderr.strip() or f"exit status {process.returncode}").splitlines()[-1]
+        raise PublishError(
+            f"{folder} does not load without the package, so it was not published: {last_words}"
+        )
+    return sentence, json.loads(process.stdout.splitlines()[-1])
+
+
+def upload(
+    folder: Path,
+    repo_id: str,
+    *,
+    private: bool = False,
+    revision: str | None = None,
+    token: str | None = None,
+    endpoint: str | None = None,
+) -> str:
+    """Create the repository where it does not exist and commit the files of `folder` to it.
+
+    Args:
+        folder: a checked folder.
+        repo_id: such as `name/model`.
+        private: create it as a private one.
+        revision: the branch, created where it does not exist; `main` by default.
+        token: the one that `hf auth login` or `HF_TOKEN` has left by default.
+        endpoint: the Hub's address; that of the environment (`HF_ENDPOINT`) by default.
+
+    Returns:
+        The commit's address.
+
+    Raises:
+        PublishError: the Hub refused, or could not be reached.
+    """
+    files = list_files(folder)
+    api = HfApi(token=token, endpoint=endpoint)
+    try:
+        api.create_repo(repo_id, private=private, exist_ok=True)
+        if revision is not None:
+            api.create_branch(repo_id, branch=revision, exist_ok=True)
+        commit = api.upload_folder(
+            repo_id=repo_id,
+            folder_path=folder,
+            revision=revision,
+            allow_patterns=[file.name for file in files],
+            commit_message=f"Publish {repo_id.rpartition('/')[2]}",
+        )
+    except (
+        Exception
+    ) as error:  # the Hub's client lets errors of several libraries through; each becomes one sentence
+        raise PublishError(_refusal(f"{repo_id} was not published on {api.endpoint}", error)) from error
+    return commit.commit_url
+
+
+def _check_model(folder: Path) -> list[Path]:
+    """The files of an averaged checkpoint, all of them fit for the Hub."""
+    files = sorted(folder.iterdir()) if folder.is_dir() else []
+    names = {file.name for file in files}
+    if missing := [name for name in MODEL_FILES if name not in names]:
+        raise FileNotFoundError(
+            f"{folder} lacks {', '.join(missing)}; finish the training of this run first."
+        )
+    for file in files:
+        if file.name not in (*MODEL_FILES, *CODE_FILES) or not file.is_file():
+            raise ValueError(
+                f"{file} is neither a model file nor code that a checkpoint needs, so it is not published; remove it."
+            )
+    return files
+
+
+def _check_evaluation(run: RunFolder) -> None:
+    """Scores must be those of the very weights that are published."""
+    weights = run.averaged / "model.safetensors"
+    if not run.evaluation.is_file():
+        raise FileNotFoundError(
+            f"{run.evaluation} does not exist yet; evaluate the run first (scripts/evaluate_model.py --run)."
+        )
+    if read_json(run.evaluation)["weights_sha256"].get(weights.name) != file_sha256(weights):
+        raise ValueError(
+            f"{run.evaluation} was made with other weights than {weights}; evaluate the run again."
+        )
+
+
+def _refusal(what: str, error: Exception) -> str:
+    """What went wrong between here and the Hub, in one sentence, and what to do."""
+    status = (
+        error.response.status_code
+        if isinstance(error, HfHubHTTPError) and error.response is not None
+        else None
+    )
+    if status in (401, 403):
+        remedy = "log in with `hf auth login`, or set HF_TOKEN to a token that may write there"
+    elif status is not None and status >= 500:
+        remedy = "that is the Hub's trouble; run the same command again later"
+    else:
+        remedy = "see to the cause and run the same command again"
+    said = " ".join(str(error).split()) or type(error).__name__
+    return f"{what}: {said.rstrip('.')}. Nothing was committed; {remedy}."

@@ -1,0 +1,236 @@
+"""Text in, text out: `pipeline("translation", model=...)` as transformers 4 had it, for every sequence-to-sequence model.
+
+This file travels with checkpoints, so that a folder translates without the package too (`trust_remote_code=True`).
+"""
+
+import copy
+from collections.abc import Iterable, Iterator, Sized
+from typing import Any
+
+import torch
+from transformers import Pipeline
+from transformers.utils import logging
+
+logger = logging.get_logger(__name__)
+
+DEFAULT_SETTINGS: dict[str, Any] = {"num_beams": 4, "max_new_tokens": 256}
+"""What transformers 4 searched with where neither the caller nor the checkpoint said anything."""
+
+
+class TranslationPipeline(Pipeline):
+    """Translates strings.
+
+    ```python
+    translator = pipeline("translation", model="path/or/repository")
+    translator("A sentence.")                        # [{"translation_text": "Ein Satz."}]
+    translator(["One.", "Two."], batch_size=2)       # [{"translation_text": ...}, {"translation_text": ...}]
+    ```
+
+    Settings of `generate` (`num_beams`, `max_new_tokens`, `length_penalty_type` ...) may be given here or at the call; what nobody gives comes
+    from the checkpoint's `generation_config.json`, and then from `DEFAULT_SETTINGS`.
+    """
+
+    # The base class' own handling of search settings differs between 5.17 and 5.23; `_search_settings` does it here.
+    _pipeline_calls_generate = False
+    _load_processor = False
+    _load_image_processor = False
+    _load_feature_extractor = False
+    _load_tokenizer = True
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        name = type(self.model).__name__
+        if not getattr(self.model.config, "is_encoder_decoder", False):
+            raise ValueError(f"{name} has no encoder and decoder, so it cannot translate here; use a sequence-to-sequence model.")
+        if self.tokenizer is None:
+            raise ValueError(f"Translating with {name} needs its tokenizer; pass `tokenizer=`, or save it into the model's folder.")
+        self._task_settings = task_settings(self.model.config, self.task)
+        self._prefix = self._task_settings.pop("prefix", None) or getattr(self.model.config, "prefix", None) or ""
+
+    def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        """Translate a string, or each string of a collection.
+
+        Args:
+            inputs: a string; a list, tuple, column or other finite collection of strings; or a generator, iterator or torch data set of strings,
+                which is read as its translations are asked for.
+            kwargs: `batch_size` and `num_workers`; `return_tensors` for token ids (`translation_token_ids`) instead of text, or beside it with
+                `return_text=True`; `clean_up_tokenization_spaces`; `truncation`, without which nothing is cut; `src_lang` and `tgt_lang`
+                for multilingual models; `stop_sequence`; any setting of `generate`, by name or in a dictionary `generate_kwargs`.
+
+        Returns:
+            For a string, a list of one dictionary with `translation_text` (of `num_return_sequences` of them, best first). For a collection, a
+            list with one such dictionary an input (or one such list, with `num_return_sequences` above 1). For a generator or data set, an
+            iterator over such lists.
+
+        Raises:
+            TypeError: something is not a string.
+        """
+        if isinstance(inputs, str):
+            return super().__call__(inputs, *args, **kwargs)
+        if isinstance(inputs, dict) or not isinstance(inputs, (Iterable, torch.utils.data.Dataset)):
+            raise TypeError(f"The input is {described(inputs)}; translate a string, or a list or generator of strings.")
+        if isinstance(inputs, torch.utils.data.Dataset):
+            return super().__call__(inputs, *args, **kwargs)
+        if not isinstance(inputs, Sized):
+            return super().__call__((text for text in inputs), *args, **kwargs)
+        texts = list(inputs)
+        for position, text in enumerate(texts):
+            check_text(text, f"Item {position} of the input")
+        results = super().__call__(texts, *args, **kwargs) if texts else []
+        return [result[0] for result in results] if all(len(result) == 1 for result in results) else results
+
+    def _sanitize_parameters(
+        self,
+        return_tensors: bool | None = None,
+        return_text: bool | None = None,
+        clean_up_tokenization_spaces: bool | None = None,
+        truncation: Any = None,
+        stop_sequence: str | None = None,
+        src_lang: str | None = None,
+        tgt_lang: str | None = None,
+        generate_kwargs: dict[str, Any] | None = None,
+        **search: Any,
+    ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+        """Sort the caller's settings by the step that needs them."""
+        if src_lang is None and tgt_lang is None:
+            src_lang, tgt_lang = languages_of(self.task)
+        before = {"truncation": truncation, "src_lang": src_lang, "tgt_lang": tgt_lang}
+        after = {
+            "return_tensors": return_tensors,
+            "return_text": return_text,
+            "clean_up_tokenization_spaces": clean_up_tokenization_spaces,
+        }
+        if stop_sequence is not None:
+            search["eos_token_id"] = self._stop_token(stop_sequence)
+        return given(before), {**(generate_kwargs or {}), **search}, given(after)
+
+    def preprocess(
+        self, text: Any, truncation: Any = False, src_lang: str | None = None, tgt_lang: str | None = None
+    ) -> dict[str, Any]:
+        """Tokenise one string; one without a word is marked, and a stand-in takes its row in the batch."""
+        check_text(text, "An input")
+        is_blank = not text.strip()
+        text = "." if is_blank else text
+        if hasattr(self.tokenizer, "_build_translation_inputs"):
+            encoded = self.tokenizer._build_translation_inputs(
+                text, return_tensors="pt", truncation=truncation, src_lang=src_lang, tgt_lang=tgt_lang
+            )
+        else:
+            encoded = self.tokenizer(self._prefix + text, return_tensors="pt", truncation=truncation)
+        inputs = {name: value for name, value in encoded.items() if name != "token_type_ids"}
+        return {**inputs, "is_blank": torch.tensor([is_blank])}
+
+    def _forward(self, model_inputs: dict[str, Any], **search: Any) -> dict[str, torch.Tensor]:
+        """Token ids `[B, num_return_sequences, T]`; a blank string's are all padding, and the model never sees its row."""
+        is_blank = model_inputs.pop("is_blank")
+        settings = self._search_settings(search)
+        rows = (~is_blank).nonzero().squeeze(-1)
+        output_ids = torch.empty((0, 0), dtype=torch.long, device=is_blank.device)
+        if len(rows):
+            output_ids = self.model.generate(**{name: taken(value, rows) for name, value in model_inputs.items()}, **settings)
+            output_ids = output_ids if isinstance(output_ids, torch.Tensor) else output_ids.sequences
+        wanted = len(output_ids) // len(rows) if len(rows) else settings.get("num_return_sequences") or 1
+        all_ids = output_ids.new_full((len(is_blank), wanted, output_ids.shape[-1]), self.tokenizer.pad_token_id or 0)
+        all_ids[rows] = output_ids.view(len(rows), wanted, output_ids.shape[-1])
+        return {"output_ids": all_ids, "is_blank": is_blank}
+
+    def postprocess(
+        self,
+        model_outputs: dict[str, torch.Tensor],
+        return_tensors: bool = False,
+        return_text: bool | None = None,
+        clean_up_tokenization_spaces: bool = False,
+    ) -> list[dict[str, Any]]:
+        """The translations of one input."""
+        is_blank = bool(model_outputs["is_blank"])
+        records = []
+        for token_ids in model_outputs["output_ids"][0]:
+            record: dict[str, Any] = {}
+            if return_tensors:
+                record["translation_token_ids"] = token_ids
+            if return_text or (return_text is None and not return_tensors):
+                record["translation_text"] = "" if is_blank else self.tokenizer.decode(
+                    token_ids,
+                    skip_special_tokens=True,
+                    clean_up_tokenization_spaces=clean_up_tokenization_spaces,
+                )
+            records.append(record)
+        return records
+
+    def _search_settings(self, search: dict[str, Any]) -> dict[str, Any]:
+        """The caller's settings for `generate`, and defaults for what neither the caller nor the checkpoint sets."""
+        own = search.get("generation_config")
+        known = {**self.model.generation_config.to_diff_dict(), **({} if own is None else own.to_diff_dict()), **search}
+        defaults = {**DEFAULT_SETTINGS, **self._task_settings, "pad_token_id": self.tokenizer.pad_token_id}
+        if known.get("max_length") is not None or known.get("extra_length") is not None:
+            defaults.pop("max_new_tokens")
+        missing = {name: value for name, value in defaults.items() if known.get(name) is None and value is not None}
+        if own is None:
+            return {**missing, **search}
+        # `generate` wants either a whole configuration or single settings.
+        own = copy.deepcopy(own)
+        own.update(**missing)
+        return {**search, "generation_config": own}
+
+    def _stop_token(self, stop_sequence: str) -> int:
+        """The token that ends a translation early."""
+        token_ids = self.tokenizer.encode(stop_sequence, add_special_tokens=False)
+        if len(token_ids) != 1:
+            raise ValueError(
+                f"stop_sequence={stop_sequence!r} is {len(token_ids)} tokens to this tokenizer and must be exactly one; "
+                "use stop_strings=[...] and tokenizer=... of `generate`."
+            )
+        return token_ids[0]
+
+
+def task_settings(config: Any, task: str | None) -> dict[str, Any]:
+    """What an older checkpoint such as T5 notes for one task: `prefix` and settings of `generate`.
+
+    Under plain "translation", the first language pair it knows, as transformers 4 did.
+    """
+    by_task = getattr(config, "task_specific_params", None) or {}
+    if task == "translation":
+        pairs = [name for name in by_task if name.startswith("translation")]
+        if pairs and "translation" not in pairs:
+            task = pairs[0]
+            logger.warning(f'This model translates several languages; "translation" means "{task}" to it.')
+    settings = dict(by_task.get(task, {}))
+    if settings.get("max_length") is not None:
+        settings["max_new_tokens"] = settings.pop("max_length")
+    return settings
+
+
+def languages_of(task: str | None) -> tuple[str | None, str | None]:
+    """Source and target language of a task's name: `"translation_en_to_de"` gives `("en", "de")`."""
+    words = (task or "").split("_")
+    if len(words) == 4 and words[0] == "translation" and words[2] == "to":
+        return words[1], words[3]
+    return None, None
+
+
+def check_text(text: Any, what: str) -> None:
+    """Raise a `TypeError` unless `text` is a string."""
+    if not isinstance(text, str):
+        hint = "; of a data set's rows, pass one column: KeyDataset(dataset, column)" if isinstance(text, dict) else ""
+        raise TypeError(f"{what} is {described(text)} and not a string{hint}.")
+
+
+def described(value: Any) -> str:
+    """A value for an error message, cut where it is long."""
+    shown = repr(value)
+    return f"{shown if len(shown) <= 60 else shown[:57] + '...'} ({type(value).__name__})"
+
+
+def given(settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings that are not `None`."""
+    return {name: value for name, value in settings.items() if value is not None}
+
+
+def taken(value: Any, rows: torch.Tensor) -> Any:
+    """The rows of a batched input. Batching makes a list of a number that is one for all, such as `forced_bos_token_id`."""
+    if isinstance(value, torch.Tensor):
+        return value[rows]
+    return value[0] if isinstance(value, list) else value
+
+
+__all__ = ["TranslationPipeline"]

@@ -1,0 +1,87 @@
+"""The mean of the last checkpoints' weights (paper section 6.1), which translates better than any one of them."""
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from .atomic_folder import atomic_folder
+
+_WEIGHTS = "model.safetensors"
+_RECORD = "averaged_from"
+
+
+def average_checkpoints(checkpoints: Sequence[Path], output: Path) -> None:
+    """Write the model folder `output`: weights are the mean of `checkpoints`, every other file comes from the last of them.
+
+    Which checkpoints went in is recorded in the metadata of the weights file (see `averaged_from`). Of the checkpoints, only one tensor
+    is in memory at a time; sums are float64.
+
+    Raises:
+        FileNotFoundError: there is no checkpoint, or one has no weights.
+        ValueError: the checkpoints hold different tensors; the sentence names checkpoint and tensor.
+    """
+    if not checkpoints:
+        raise FileNotFoundError(
+            f"There are no checkpoints to average into {output}; train first, or name other folders."
+        )
+    for checkpoint in checkpoints:
+        if not (checkpoint / _WEIGHTS).is_file():
+            raise FileNotFoundError(
+                f"{checkpoint / _WEIGHTS} is missing; average complete checkpoint folders only."
+            )
+    averaged = {name: _mean(checkpoints, name) for name in _common_names(checkpoints)}
+    with atomic_folder(output) as unfinished:
+        for file in checkpoints[-1].iterdir():
+            if file.is_file() and file.name != _WEIGHTS:
+                shutil.copyfile(file, unfinished / file.name)
+        record = ",".join(checkpoint.name for checkpoint in checkpoints)
+        save_file(averaged, unfinished / _WEIGHTS, metadata={"format": "pt", _RECORD: record})
+
+
+def averaged_from(folder: Path) -> list[str]:
+    """Names of the checkpoints whose mean `folder` holds; empty where it holds no average."""
+    if not (folder / _WEIGHTS).is_file():
+        return []
+    with safe_open(folder / _WEIGHTS, "pt") as weights:
+        record = (weights.metadata() or {}).get(_RECORD, "")
+    return record.split(",") if record else []
+
+
+def _common_names(checkpoints: Sequence[Path]) -> list[str]:
+    first = _shapes(checkpoints[0])
+    for checkpoint in checkpoints[1:]:
+        shapes = _shapes(checkpoint)
+        for name in sorted(first.keys() | shapes.keys()):
+            if first.get(name) != shapes.get(name):
+                raise ValueError(
+                    f"{checkpoint} cannot be averaged with {checkpoints[0]}: `{name}` is {_describe(shapes.get(name))} in the one and "
+                    f"{_describe(first.get(name))} in the other; average checkpoints of one run only."
+                )
+    return sorted(first)
+
+
+def _shapes(checkpoint: Path) -> dict[str, list[int]]:
+    with safe_open(checkpoint / _WEIGHTS, "pt") as weights:
+        return {name: weights.get_slice(name).get_shape() for name in weights.keys()}  # noqa: SIM118 (not a mapping)
+
+
+def _mean(checkpoints: Sequence[Path], name: str) -> Tensor:
+    first = _tensor(checkpoints[0], name)
+    total = first.double()
+    for checkpoint in checkpoints[1:]:
+        total += _tensor(checkpoint, name)
+    return (total / len(checkpoints)).to(first.dtype)
+
+
+def _tensor(checkpoint: Path, name: str) -> Tensor:
+    with safe_open(checkpoint / _WEIGHTS, "pt") as weights:
+        tensor: Tensor = weights.get_tensor(name)
+    return tensor
+
+
+def _describe(shape: list[int] | None) -> str:
+    return "missing" if shape is None else f"of shape {shape}"

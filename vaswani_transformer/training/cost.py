@@ -1,0 +1,73 @@
+"""What a training costs and on what it ran: the facts of `training.json`."""
+
+import platform
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..configuration_vaswani import VaswaniConfig
+
+
+def training_flops(
+    config: VaswaniConfig, sentences: int, source_length: int, target_length: int, target_tokens: int
+) -> float:
+    """Floating point operations of one micro-batch, forward and backward, estimated by counting matrix products.
+
+    A product with a weight matrix of P entries costs 2 * P a position, attention 2 * H * (d_k + d_v) a pair of positions, and the backward
+    pass twice the forward pass, so 6 in all:
+
+        6 * (encoder layers * (S * P_enc + S^2 * A_enc) + decoder layers * (T * P_dec + S * P_cross + (T^2 + T * S) * A_dec)) * sentences
+          + 6 * vocabulary * d_model * target tokens
+
+    with S and T the padded lengths, A = H * (d_k + d_v), P_enc = 2 * d_model * (A_enc + d_ff) and so on. Padding inside a batch is computed
+    and so counted; only the projection to the vocabulary leaves it out. Not counted: normalisation, softmax, activations, optimizer.
+
+    Args:
+        config: the architecture.
+        sentences: pairs in the micro-batch.
+        source_length: of the longest source, in tokens.
+        target_length: of the longest target.
+        target_tokens: real ones.
+    """
+    assert config.head_dim is not None and config.value_head_dim is not None  # the configuration resolves them
+    heads_width = config.head_dim + config.value_head_dim
+    encoder_heads, decoder_heads = (
+        heads * heads_width for heads in (config.encoder_attention_heads, config.decoder_attention_heads)
+    )
+    # Self-attention has a query and a key of d_k, a value and an output of d_v: 2 * A. The decoder's attention over the source adds query
+    # and output, A; its keys and values work on source positions.
+    encoder_weights = config.d_model * (2 * encoder_heads + 2 * config.encoder_ffn_dim)
+    decoder_weights = config.d_model * (3 * decoder_heads + 2 * config.decoder_ffn_dim)
+    cross_weights = config.d_model * decoder_heads
+    encoder = config.encoder_layers * (source_length * encoder_weights + source_length**2 * encoder_heads)
+    decoder = config.decoder_layers * (
+        target_length * decoder_weights
+        + source_length * cross_weights
+        + (target_length**2 + target_length * source_length) * decoder_heads
+    )
+    return 6.0 * (sentences * (encoder + decoder) + config.vocab_size * config.d_model * target_tokens)
+
+
+def hardware(device: torch.device, processes: int) -> dict[str, Any]:
+    """Names and numbers of the machine this rank runs on."""
+    facts: dict[str, Any] = {"cpu": _cpu_name(), "threads": torch.get_num_threads(), "processes": processes}
+    if device.type == "cuda":
+        facts["gpu"] = torch.cuda.get_device_name(device)
+    return facts
+
+
+def versions() -> dict[str, str]:
+    packages = ("torch", "transformers", "tokenizers", "accelerate")
+    return {"python": platform.python_version(), **{package: version(package) for package in packages}}
+
+
+def _cpu_name() -> str:
+    """Linux knows the processor's name; other systems at least its architecture."""
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()

@@ -1,0 +1,182 @@
+"""One optimisation update: micro-batches forward and backward, one division by the target tokens of all ranks, one step of Adam."""
+
+import math
+from contextlib import nullcontext
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from accelerate import Accelerator
+from accelerate.optimizer import AcceleratedOptimizer
+from torch import Tensor, nn
+
+from ..configuration_vaswani import VaswaniConfig
+from ..data.batching import BatchStream, collate
+from ..data.encoding import EncodedCorpus
+from ..recipe import Recipe
+from .cost import training_flops
+from .loss import target_positions
+from .optimization import clip_gradients, gradient_norm, learning_rate, set_learning_rate
+from .state import Totals
+
+
+class UpdateOutcome(NamedTuple):
+    """The same on every rank."""
+
+    totals: Totals
+    learning_rate: float
+    gradient_norm: float
+    stop_requested: bool
+
+
+class Updater:
+    """Does update after update; holds nothing that changes but the model and the optimizer.
+
+    Every update's M micro-batches are divided among R ranks (rank r takes r, r + R, ...), and each micro-batch has its own random seed. So
+    neither the number of ranks nor a restart changes what is computed.
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        config: VaswaniConfig,
+        corpus: EncodedCorpus,
+        accelerator: Accelerator,
+        module: nn.Module,
+        optimizer: AcceleratedOptimizer,
+    ) -> None:
+        """
+        Args:
+            recipe: decides everything.
+            config: of the model inside `module`.
+            corpus: the training pairs.
+            accelerator: gives ranks, device, precision.
+            module: a `TranslationLoss`, as `accelerator.prepare` returned it.
+            optimizer: likewise.
+
+        Raises:
+            ValueError: the ranks cannot share the micro-batches of an update evenly.
+        """
+        assert config.pad_token_id is not None  # id 0 of every vocabulary of this project
+        self.settings, self.config, self.corpus = recipe.training, config, corpus
+        self.pad_token_id = config.pad_token_id
+        self.accelerator, self.module, self.optimizer = accelerator, module, optimizer
+        self.rank, self.ranks = accelerator.process_index, accelerator.num_processes
+        batching = recipe.batching
+        self.stream = BatchStream(
+            corpus.source_lengths,
+            corpus.target_lengths,
+            source_tokens=batching.source_tokens,
+            target_tokens=batching.target_tokens,
+            micro_batches=batching.micro_batches,
+            seed=recipe.training.seed,
+        )
+        # Complains before the first update if the ranks cannot share evenly
+        self.stream.share(0, self.rank, self.ranks)
+
+    def run(self, update: int, stop_requested: bool = False) -> UpdateOutcome:
+        """Do update number `update`, counted from 1.
+
+        Args:
+            update: its number decides its pairs, its dropout and its learning rate.
+            stop_requested: whether this rank wants to stop; the outcome says whether any rank does.
+
+        Raises:
+            FloatingPointError: loss or gradients are not finite; weights are as before, and the sentence names the pairs.
+        """
+        plan = self.stream.update(update - 1)
+        totals = self._count(plan)
+        losses = self._backward(plan, update, totals.target_tokens)
+        if self.accelerator.scaler is not None:
+            self.accelerator.unscale_gradients(self.optimizer)
+        norm = gradient_norm(self.module.parameters())
+        by_micro_batch, norm_value, stop = self._share(losses, norm, stop_requested)
+        self._check_finite(update, plan, by_micro_batch, norm_value)
+        rate = learning_rate(
+            update, self.config.d_model, self.settings.warmup_updates, self.settings.learning_rate_scale
+        )
+        if self.settings.max_gradient_norm is not None:
+            clip_gradients(self.module.parameters(), self.settings.max_gradient_norm, norm)
+        set_learning_rate(self.optimizer, rate)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        totals.smoothed_loss, totals.plain_loss = (
+            math.fsum(kind) for kind in zip(*by_micro_batch, strict=True)
+        )
+        return UpdateOutcome(totals, rate, norm_value, stop)
+
+    def _backward(self, plan: list[np.ndarray], update: int, target_tokens: int) -> Tensor:
+        """Accumulate gradients over this rank's micro-batches; returns both losses of each, [M, 2], zero where another rank computes it."""
+        losses = torch.zeros(len(plan), 2, device=self.accelerator.device)
+        # Data-parallel training averages gradients over the ranks; the sum over all is meant
+        share = self.ranks / target_tokens
+        for number in range(self.rank, len(plan), self.ranks):
+            batch = load_batch(self.corpus, plan[number], self.pad_token_id, self.accelerator.device)
+            torch.manual_seed(_seed(self.settings.seed, update, number))
+            is_last = number + self.ranks >= len(plan)
+            with nullcontext() if is_last else self.accelerator.no_sync(self.module):
+                result = self.module(**batch)
+                self.accelerator.backward(result.smoothed * share)
+            losses[number] = torch.stack([result.smoothed.detach(), result.plain])
+        return losses
+
+    def _share(
+        self, losses: Tensor, norm: Tensor, stop_requested: bool
+    ) -> tuple[list[list[float]], float, bool]:
+        """Make known to all ranks what each knows, in one message."""
+        known = torch.cat([losses.flatten(), losses.new_tensor([stop_requested])])
+        if self.ranks > 1:
+            torch.distributed.all_reduce(known)
+        *values, stops, norm_value = torch.cat([known, norm.to(known).unsqueeze(0)]).tolist()
+        return [values[i : i + 2] for i in range(0, len(values), 2)], norm_value, stops > 0
+
+    def _check_finite(
+        self, update: int, plan: list[np.ndarray], losses: list[list[float]], norm: float
+    ) -> None:
+        suspects = [
+            pairs for pairs, values in zip(plan, losses, strict=True) if not all(map(math.isfinite, values))
+        ]
+        # With float16 an infinite gradient is how the loss scale is found: that update is skipped and the scale halved
+        if not suspects and (math.isfinite(norm) or self.accelerator.scaler is not None):
+            return
+        what = "loss" if suspects else "gradient"
+        lines = ", ".join(self.corpus.where(int(i)) for pairs in suspects or plan for i in pairs)
+        self.optimizer.zero_grad(set_to_none=True)
+        raise FloatingPointError(
+            f"The {what} of update {update} is not finite, so the update was not made and the last saved state is kept. Lower "
+            f"`training.learning_rate_scale`, warm up longer, use another `training.precision`, or look at the pairs of the batch: {lines}"
+        )
+
+    def _count(self, plan: list[np.ndarray]) -> Totals:
+        """What the update holds, over all ranks; known from the plan, without asking anyone."""
+        totals = Totals()
+        for pairs in plan:
+            sources, targets = self.corpus.source_lengths[pairs], self.corpus.target_lengths[pairs]
+            source_length, target_length, target_tokens = (
+                int(sources.max()),
+                int(targets.max()),
+                int(targets.sum()),
+            )
+            totals.source_tokens += int(sources.sum())
+            totals.target_tokens += target_tokens
+            totals.positions += len(pairs) * (source_length + target_length)
+            totals.flops += training_flops(
+                self.config, len(pairs), source_length, target_length, target_tokens
+            )
+        return totals
+
+
+def load_batch(
+    corpus: EncodedCorpus, pairs: np.ndarray, pad_token_id: int, device: torch.device
+) -> dict[str, Tensor]:
+    """The arguments of `TranslationLoss` for some pairs, on `device`."""
+    batch = collate(corpus, pairs, pad_token_id)
+    batch["target_positions"] = target_positions(batch["labels"])
+    if device.type == "cuda":  # pinned memory lets the copy overlap with what the device is doing
+        return {name: tensor.pin_memory().to(device, non_blocking=True) for name, tensor in batch.items()}
+    return {name: tensor.to(device) for name, tensor in batch.items()}
+
+
+def _seed(seed: int, update: int, micro_batch: int) -> int:
+    """Well mixed, because torch's CPU generator looks at the lower 32 bits only."""
+    return int(np.random.SeedSequence((seed, update, micro_batch)).generate_state(1)[0])
