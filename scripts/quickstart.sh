@@ -3,15 +3,15 @@
 # No download but the packages, no GPU: a small model learns a built-in English-German grammar in a few minutes on two cores.
 #     bash scripts/quickstart.sh                               into runs/builtin_tiny; an interrupted run goes on where it was
 #     bash scripts/quickstart.sh --set training.updates=100    a shorter look; everything after the name goes to train.py
-# VENV and RUN name another environment and another run folder.
+# RUN names another run folder; VENV an environment that is ready, which is then used as it is.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/environment.sh
-venv=${VENV:-.venv} run=${RUN:-runs/builtin_tiny}
-python=$venv/bin/python
+run=${RUN:-runs/builtin_tiny}
+python=${VENV:-.venv}/bin/python
 
 # 1. Every package at a pinned version, so that the result is the same tomorrow.
-make_environment "$venv" scripts/constraints.txt
+[ -n "${VENV:-}" ] || make_environment .venv scripts/constraints.txt
 
 # 2. Sentence pairs -> clean pairs -> tokenizer -> token ids -> updates -> checkpoints -> their average.
 "$python" scripts/train.py scripts/recipes/builtin_tiny.yaml --run-folder "$run" "$@"

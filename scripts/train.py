@@ -33,10 +33,7 @@ def main() -> int:
     arguments = parser.parse_args()
     recipe = load_recipe(arguments.recipe, arguments.overrides)
     run = RunFolder(arguments.run_folder or Path("runs") / recipe.name)
-    if not train(recipe, run):
-        return _INTERRUPTED
-    print(f"The averaged model is in {run.averaged}; log and costs are in {run.log} and {run.training}.")
-    return 0
+    return 0 if train(recipe, run) else _INTERRUPTED
 
 
 if __name__ == "__main__":

@@ -12,7 +12,12 @@ import pytest
 import torch
 
 import vaswani_transformer
-from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration, pipeline_translation, train_tokenizer
+from vaswani_transformer import (
+    VaswaniConfig,
+    VaswaniForConditionalGeneration,
+    pipeline_translation,
+    train_tokenizer,
+)
 from vaswani_transformer.decoding import PAPER_SEARCH
 
 TEXTS = ["the old man sees a dog .", "", "two dogs run", "der alte Mann sieht einen Hund ."]
@@ -40,7 +45,7 @@ print(json.dumps({
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("published") / "en-de"
-    tokenizer = train_tokenizer(TEXTS, 280)
+    tokenizer = train_tokenizer(TEXTS, 259)
     torch.manual_seed(0)
     model = VaswaniForConditionalGeneration(
         VaswaniConfig.from_preset("tiny", vocab_size=len(tokenizer), encoder_layers=1, decoder_layers=1)
@@ -60,7 +65,12 @@ def run_elsewhere(script: str, *arguments: str, home: Path) -> subprocess.Comple
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     environment |= {"HF_HOME": str(home / "cache"), "HF_HUB_OFFLINE": "1"}
     return subprocess.run(
-        [sys.executable, "-c", script, *arguments], cwd=home, env=environment, capture_output=True, text=True, timeout=300
+        [sys.executable, "-c", script, *arguments],
+        cwd=home,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
 
 
@@ -68,7 +78,9 @@ def test_a_folder_translates_without_the_package(folder: Path, tmp_path: Path) -
     from transformers import pipeline
 
     copy = tmp_path / "copy"
-    done = run_elsewhere(WITHOUT_THE_PACKAGE, str(folder), str(copy), json.dumps(TEXTS), home=tmp_path / "elsewhere")
+    done = run_elsewhere(
+        WITHOUT_THE_PACKAGE, str(folder), str(copy), json.dumps(TEXTS), home=tmp_path / "elsewhere"
+    )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
     here = pipeline("translation", model=str(folder), device="cpu")
@@ -82,7 +94,9 @@ def test_a_folder_translates_without_the_package(folder: Path, tmp_path: Path) -
 
 def test_without_the_package_the_flag_is_asked_for(folder: Path, tmp_path: Path) -> None:
     script = "import sys; from transformers import pipeline; pipeline('translation', model=sys.argv[1])"
-    done = run_elsewhere("import sys; sys.modules['vaswani_transformer'] = None; " + script, str(folder), home=tmp_path)
+    done = run_elsewhere(
+        "import sys; sys.modules['vaswani_transformer'] = None; " + script, str(folder), home=tmp_path
+    )
     assert done.returncode != 0
     assert "trust_remote_code" in done.stderr
 
@@ -119,6 +133,8 @@ def test_no_text_of_the_travelling_code_looks_like_an_import() -> None:
     """transformers finds relative imports with a regular expression, in docstrings too."""
     from transformers.dynamic_module_utils import get_relative_import_files
 
-    files = get_relative_import_files(str(Path(pipeline_translation.__file__).with_name("modeling_vaswani.py")))
+    files = get_relative_import_files(
+        str(Path(pipeline_translation.__file__).with_name("modeling_vaswani.py"))
+    )
     assert {Path(name).stem for name in files} == set(TRAVELLING) - {"modeling_vaswani"}
     assert all(Path(name).is_file() for name in files)

@@ -5,7 +5,15 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, MarianConfig, MarianMTModel, pipeline, pipelines
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForSeq2SeqLM,
+    MarianConfig,
+    MarianMTModel,
+    pipeline,
+    pipelines,
+)
 
 import vaswani_transformer
 from vaswani_transformer import (
@@ -30,7 +38,7 @@ SIZES = {
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("checkpoint")
-    tokenizer = train_tokenizer(["a small dog runs", "ein kleiner Hund läuft"], 270)
+    tokenizer = train_tokenizer(["a small dog runs", "ein kleiner Hund läuft"], 259)
     VaswaniForConditionalGeneration(VaswaniConfig(vocab_size=len(tokenizer), **SIZES)).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
@@ -77,9 +85,14 @@ def test_the_folder_needs_no_flag_where_the_package_is(folder: Path, trust: bool
 
 
 def test_the_task_is_for_every_model(tmp_path: Path) -> None:
-    tokenizer = train_tokenizer(["a small dog runs", "ein kleiner Hund läuft"], 270)
+    tokenizer = train_tokenizer(["a small dog runs", "ein kleiner Hund läuft"], 259)
     config = MarianConfig(
-        vocab_size=len(tokenizer), pad_token_id=0, eos_token_id=2, decoder_start_token_id=0, forced_eos_token_id=None, **SIZES
+        vocab_size=len(tokenizer),
+        pad_token_id=0,
+        eos_token_id=2,
+        decoder_start_token_id=0,
+        forced_eos_token_id=None,
+        **SIZES,
     )
     torch.manual_seed(0)
     translator = pipeline("translation", model=MarianMTModel(config), tokenizer=tokenizer, device="cpu")

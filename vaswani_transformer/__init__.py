@@ -36,7 +36,8 @@ def _register_pipeline() -> None:
         default={"model": ("google-t5/t5-base", "a9723ea")},  # transformers 4's
         type="text",
     )
-    # This mark would make `save_pretrained` of a pipeline name custom code in any model's config, which then asks for trust_remote_code=True.
+    # With this mark, `save_pretrained` of a pipeline would name custom code in any model's config, and that model would
+    # then ask for trust_remote_code=True.
     del TranslationPipeline._registered_impl
     find_task = registry.check_task
 

@@ -1,6 +1,11 @@
-"""The architecture of "Attention Is All You Need" as a declarative configuration: each row of the paper's Table 3 is one of these."""
+"""The architecture of "Attention Is All You Need" as a declarative configuration.
+
+Each row of the paper's Table 3 is one of these.
+"""
 
 import copy
+import difflib
+from dataclasses import fields
 from typing import Any, Literal
 
 from huggingface_hub.dataclasses import strict
@@ -41,7 +46,7 @@ CODE_IN_FOLDER: dict[str, Any] = {
         },
     },
 }
-"""Written into every config.json: where a saved folder's own code is, for use without the package under `trust_remote_code=True`."""
+"""Written into every config.json: where a saved folder's own code is, for use under `trust_remote_code=True`."""
 
 
 @strict
@@ -50,7 +55,7 @@ class VaswaniConfig(PreTrainedConfig):
 
     Args:
         vocab_size: entries of the one vocabulary that source and target share.
-        d_model: width of every layer's input and output; even where positions are sinusoids.
+        d_model: width of every layer's input and output; an even number where positions are sinusoids.
         encoder_layers: N of the encoder.
         decoder_layers: N of the decoder.
         encoder_attention_heads: h of the encoder.
@@ -66,8 +71,9 @@ class VaswaniConfig(PreTrainedConfig):
         attention_bias: whether the four projections of an attention have biases; the paper writes none.
         layer_norm_eps: the epsilon of every layer normalisation.
         position_embedding_type: `"sinusoidal"` (section 3.5) or `"learned"` (Table 3, row E).
-        sinusoidal_layout: `"interleaved"` as the paper prints it; `"concatenated"`, the same frequencies with all sines before all cosines
-            (Marian); `"tensor2tensor"`, concatenated with frequencies that end at exactly 1/10000 (tensor2tensor, fairseq).
+        sinusoidal_layout: `"interleaved"` as the paper prints it; `"concatenated"`, the same frequencies with all
+            sines before all cosines (Marian); `"tensor2tensor"`, concatenated with frequencies that end at exactly
+            1/10000 (tensor2tensor, fairseq).
         position_offset: number of the first position.
         max_position_embeddings: size of the learned position table. Sinusoids have no such limit.
         scale_embedding: whether embeddings are multiplied by sqrt(d_model) (section 3.4).
@@ -123,19 +129,30 @@ class VaswaniConfig(PreTrainedConfig):
         if self.value_head_dim is None:
             self.value_head_dim = self.head_dim
         super().__post_init__(**kwargs)
+        self.validate_architecture()  # `@strict` calls it again, and buries the sentence in an error class of its own
 
     @classmethod
     def from_preset(cls, name: str, **overrides: Any) -> "VaswaniConfig":
-        """The configuration `"tiny"`, `"base"` or `"big"`, with `overrides` on top."""
+        """The configuration `"tiny"`, `"base"` or `"big"`, with `overrides` on top.
+
+        Raises:
+            ValueError: there is no such preset, or no such setting.
+        """
         if name not in PRESETS:
             raise ValueError(f"There is no preset {name!r}; choose one of {', '.join(PRESETS)}.")
+        known = {field.name for field in fields(cls)}
+        for key in overrides.keys() - known - cls.attribute_map.keys():
+            nearest = difflib.get_close_matches(key, known, n=1)
+            hint = f"; did you mean `{nearest[0]}`?" if nearest else "."
+            raise ValueError(f"{cls.__name__} has no setting `{key}`{hint}")
         return cls(**{**PRESETS[name], **overrides})
 
     @property
     def custom_pipelines(self) -> dict[str, Any]:
-        """The folder's own translation pipeline for code that was loaded from that folder; nothing where the package is imported.
+        """The folder's own translation pipeline, for code that was loaded from that folder; otherwise nothing.
 
-        transformers refuses a config that names a pipeline unless `trust_remote_code=True`, even where the task is registered.
+        transformers refuses a config that names a pipeline unless `trust_remote_code=True`, even where the package
+        has registered the task.
         """
         is_loaded_from_folder = __name__.startswith("transformers_modules.")
         return copy.deepcopy(CODE_IN_FOLDER["custom_pipelines"]) if is_loaded_from_folder else {}
@@ -145,33 +162,59 @@ class VaswaniConfig(PreTrainedConfig):
 
     def validate_architecture(self) -> None:
         """Part of `@strict` validation: checks across fields."""
-        sizes = ("vocab_size", "d_model", "encoder_ffn_dim", "decoder_ffn_dim", "head_dim", "value_head_dim")
-        for name in (*sizes, "encoder_attention_heads", "decoder_attention_heads", "max_position_embeddings"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"`{name}` must be at least 1, not {getattr(self, name)}.")
+        self._check_sizes()
+        self._check_token_ids()
         for name in ("dropout", "attention_dropout", "activation_dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"`{name}` is a probability below 1, not {getattr(self, name)}.")
+        if not self.layer_norm_eps > 0:
+            raise ValueError(f"`layer_norm_eps` must be above 0, not {self.layer_norm_eps}.")
+        if self.position_offset < 0:
+            raise ValueError(f"`position_offset` must be at least 0, not {self.position_offset}.")
         if self.position_embedding_type == "sinusoidal" and self.d_model % 2:
             raise ValueError(
                 f"Sinusoidal positions pair sines with cosines and need an even `d_model`, not {self.d_model}; "
                 'make it even or set `position_embedding_type="learned"`.'
             )
-        for name in ("pad_token_id", "bos_token_id", "decoder_start_token_id"):
-            token = getattr(self, name)
-            if token is not None and not 0 <= token < self.vocab_size:
-                raise ValueError(f"`{name}` is {token} but the vocabulary has the ids 0 to {self.vocab_size - 1}.")
+
+    def _check_sizes(self) -> None:
+        stacks = [
+            f"{side}_{part}"
+            for side in ("encoder", "decoder")
+            for part in ("layers", "attention_heads", "ffn_dim")
+        ]
+        for name in (
+            "vocab_size",
+            "d_model",
+            *stacks,
+            "head_dim",
+            "value_head_dim",
+            "max_position_embeddings",
+        ):
+            if getattr(self, name) < 1:
+                raise ValueError(f"`{name}` must be at least 1, not {getattr(self, name)}.")
+
+    def _check_token_ids(self) -> None:
+        for name in ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id"):
+            value = getattr(self, name)
+            for token in value if isinstance(value, list) else [value]:
+                if token is not None and not 0 <= token < self.vocab_size:
+                    raise ValueError(
+                        f"`{name}` is {token}, but the vocabulary has the ids 0 to {self.vocab_size - 1}; change it "
+                        "or `vocab_size`."
+                    )
 
     def _default_head_dim(self) -> int:
         heads = self.encoder_attention_heads
         if heads != self.decoder_attention_heads:
             raise ValueError(
-                f"The encoder has {heads} heads and the decoder {self.decoder_attention_heads}, so their width has no common "
-                "default; set `head_dim`."
+                f"The encoder has {heads} heads and the decoder {self.decoder_attention_heads}, so their width has "
+                "no common default; set `head_dim`."
             )
         if heads < 1 or self.d_model % heads:
             raise ValueError(
-                f"{heads} attention heads do not divide `d_model` = {self.d_model} evenly; change one of them or set `head_dim`."
+                f"{heads} attention heads do not divide `d_model` = {self.d_model} evenly; change one of them or set "
+                "`head_dim`."
             )
         return self.d_model // heads
 

@@ -1,19 +1,21 @@
-"""Search as the paper does it (section 6.1): beam search under GNMT's length penalty, at most source + 50 tokens, stopped once nothing open can win.
+"""Search as the paper does it (section 6.1): beam search under GNMT's length penalty, at most source + 50 tokens,
+stopped once nothing open can win.
 
-A finished hypothesis Y is worth log P(Y | X) / ((5 + |Y|) / 6)^alpha (Wu et al., 2016, equation 14, without coverage). |Y| counts the tokens that
-the search added, `</s>` among them, and not a prefix the caller forced. `generate` comes here where `generation_config.length_penalty_type` is
-`"gnmt"`; where it is absent, Hugging Face's own search and its len^alpha run unchanged.
+A finished hypothesis Y is worth log P(Y | X) / ((5 + |Y|) / 6)^alpha (Wu et al., 2016, equation 14, without
+coverage). |Y| counts the tokens that the search added, `</s>` among them, and not a prefix the caller forced.
+`generate` comes here where `generation_config.length_penalty_type` is `"gnmt"`; where it is absent, Hugging Face's
+own search and its len^alpha run unchanged.
 
-Shapes: B sentences still searched, K open hypotheses a sentence (`num_beams`), N wanted ones (`num_return_sequences`), W candidates, V vocabulary.
+Shapes: B sentences still searched, K open hypotheses a sentence (`num_beams`), N wanted ones
+(`num_return_sequences`), W candidates, V vocabulary.
 """
 
-from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
 import torch
 from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteria, StoppingCriteriaList
-from transformers.cache_utils import DynamicCache, EncoderDecoderCache
+from transformers.cache_utils import DynamicCache
 from transformers.generation import GenerationMixin, logits_process
 from transformers.generation.stopping_criteria import EosTokenCriteria, MaxLengthCriteria
 from transformers.generation.utils import GenerateBeamEncoderDecoderOutput
@@ -40,8 +42,9 @@ PREDICTABLE_PROCESSORS = (
     logits_process.SuppressTokensAtBeginLogitsProcessor,
     logits_process.SuppressTokensLogitsProcessor,
 )
-"""Processors that keep every step's score at or below 0, which the early stop needs, and do not look at a row's number, which changes when
-finished sentences leave the batch. With any other processor the search is as right, but goes on to the length limit."""
+"""Processors that keep every step's score at or below 0, which the early stop needs, and do not look at a row's
+number, which changes when finished sentences leave the batch. With any other processor the search is as right, but
+goes on to the length limit."""
 
 
 class PaperSearch(GenerationMixin):
@@ -51,7 +54,7 @@ class PaperSearch(GenerationMixin):
         """Save the model with its search settings."""
         # Under this mark, which the settings of every freshly built model carry, reading the file would silently drop our two.
         self.generation_config._from_model_config = False
-        super().save_pretrained(*args, **kwargs)  # type: ignore[misc]  # GenerationMixin is mixed into a model, which has it
+        super().save_pretrained(*args, **kwargs)
 
     def _prepare_generation_config(
         self, generation_config: GenerationConfig | None, **kwargs: Any
@@ -122,7 +125,9 @@ class PaperSearch(GenerationMixin):
             search = GnmtBeamSearch(self, logits_processor, stopping_criteria, generation_config, limits)
             return search.run(input_ids, kwargs)
         criteria = StoppingCriteriaList([*stopping_criteria, TokenLimits(limits, input_ids.shape[1])])
-        return super()._beam_search(input_ids, logits_processor, criteria, generation_config, synced_gpus, **kwargs)
+        return super()._beam_search(
+            input_ids, logits_processor, criteria, generation_config, synced_gpus, **kwargs
+        )
 
 
 def check_search_settings(config: GenerationConfig) -> None:
@@ -152,7 +157,9 @@ def check_search_settings(config: GenerationConfig) -> None:
             )
 
 
-def token_limits(config: GenerationConfig, input_ids: torch.Tensor, model_kwargs: dict[str, Any]) -> torch.Tensor:
+def token_limits(
+    config: GenerationConfig, input_ids: torch.Tensor, model_kwargs: dict[str, Any]
+) -> torch.Tensor:
     """How many tokens each sentence may get, `[B]`: its own source's plus `extra_length`, or the caller's one limit."""
     beams = max(config.num_beams or 1, config.num_return_sequences or 1)
     room = config.max_length - input_ids.shape[1]
@@ -174,7 +181,7 @@ class TokenLimits(StoppingCriteria):
         self.limits = limits
         self.prompt_length = prompt_length
 
-    def __call__(self, input_ids: torch.LongTensor, scores: Any, **kwargs: Any) -> torch.BoolTensor:
+    def __call__(self, input_ids: torch.Tensor, scores: Any, **kwargs: Any) -> torch.Tensor:
         ended = self.limits <= input_ids.shape[1] - self.prompt_length
         return ended.repeat_interleave(len(input_ids) // len(ended))
 
@@ -182,10 +189,11 @@ class TokenLimits(StoppingCriteria):
 class GnmtBeamSearch:
     """One search over one batch.
 
-    Each step scores K * V continuations a sentence and takes the best W = K * (1 + number of end tokens), so that K of them are open. Ended
-    ones compete for the sentence's N places; ended hypotheses never fill a beam. A sentence is done at its limit, or once its best open
-    hypothesis, with log-probability s, cannot take a place any more: later scores only lower s, so it will never be worth more than s divided
-    by the largest penalty ahead. Only where fewer than N hypotheses ended within the limit are the best open ones returned behind them.
+    Each step scores K * V continuations a sentence and takes the best W = K * (1 + number of end tokens), so that K
+    of them are open. Ended ones compete for the sentence's N places; they never fill a beam. A sentence is done at
+    its limit, or once its best open hypothesis, with log-probability s, cannot take a place any more: later scores
+    only lower s, so it will never be worth more than s divided by the largest penalty ahead. Only where fewer than N
+    hypotheses ended within the limit are the best open ones returned behind them.
     """
 
     def __init__(
@@ -216,7 +224,9 @@ class GnmtBeamSearch:
         outputs = self.model._prefill(input_ids, self.config, model_kwargs)
         self._start(input_ids, outputs.logits)
         for length in count(1):
-            model_kwargs = self.model._update_model_kwargs_for_generation(outputs, model_kwargs, is_encoder_decoder=True)
+            model_kwargs = self.model._update_model_kwargs_for_generation(
+                outputs, model_kwargs, is_encoder_decoder=True
+            )
             rows = self._extend(self._score(outputs), length)
             self._let_go(length)
             if bool(self.is_done.all()):
@@ -226,7 +236,9 @@ class GnmtBeamSearch:
                 # The cross-attention's keys and values are the same for all hypotheses of a sentence.
                 model_kwargs["past_key_values"].self_attention_cache.reorder_cache(rows)
             newest = 1 if model_kwargs["use_cache"] else None
-            inputs = self.model.prepare_inputs_for_generation(self.ids, next_sequence_length=newest, **model_kwargs)
+            inputs = self.model.prepare_inputs_for_generation(
+                self.ids, next_sequence_length=newest, **model_kwargs
+            )
             outputs = self.model(**inputs, return_dict=True)
         raise AssertionError("every sentence ends at its limit")
 
@@ -244,7 +256,7 @@ class GnmtBeamSearch:
 
         self.sentences = torch.arange(sentences, device=device)
         self.is_done = torch.zeros(sentences, dtype=torch.bool, device=device)
-        self.ids = input_ids
+        self.ids: torch.Tensor = input_ids
         # A trail is a hypothesis' generated tokens and, for `compute_transition_scores`, the row each of them was scored in.
         self.trails = input_ids.new_empty((len(input_ids), 0, 2))
         self.scores = torch.full((sentences, self.beams), -torch.inf, dtype=dtype, device=device)
@@ -286,7 +298,9 @@ class GnmtBeamSearch:
         """Give the N places to the best of those who hold them and of the W newly ended candidates (`scores` -inf for the others)."""
         wanted = self.ended_scores.shape[1]
         # Stable, so that who came first wins a tie.
-        ranked, places = torch.cat((self.ended_scores, scores), dim=1).sort(dim=1, descending=True, stable=True)
+        ranked, places = torch.cat((self.ended_scores, scores), dim=1).sort(
+            dim=1, descending=True, stable=True
+        )
         places = places[:, :wanted]
         held = places.clamp(max=wanted - 1).view(-1, wanted, 1, 1).expand_as(self.ended_trails)
         new = (places - wanted).clamp(min=0)
@@ -313,20 +327,34 @@ class GnmtBeamSearch:
         open_trails = self.trails.unflatten(0, (-1, self.beams))
         open_trails = open_trails.gather(1, stand_ins.view(*stand_ins.shape, 1, 1).expand(-1, -1, length, 2))
         trails = self.ended_trails[leaving]
-        trails[:, :, :length] = torch.where(is_free[leaving][..., None, None], open_trails[leaving], trails[:, :, :length])
-        self.final_scores[self.sentences[leaving]] = torch.where(is_free, open_scores, self.ended_scores)[leaving]
+        trails[:, :, :length] = torch.where(
+            is_free[leaving][..., None, None], open_trails[leaving], trails[:, :, :length]
+        )
+        self.final_scores[self.sentences[leaving]] = torch.where(is_free, open_scores, self.ended_scores)[
+            leaving
+        ]
         self.final_trails[self.sentences[leaving]] = trails
 
-    def _shrink(self, model_kwargs: dict[str, Any], rows: torch.Tensor) -> tuple[dict[str, Any], torch.Tensor]:
+    def _shrink(
+        self, model_kwargs: dict[str, Any], rows: torch.Tensor
+    ) -> tuple[dict[str, Any], torch.Tensor]:
         """Let done sentences leave the batch once they are a quarter of it, unless something else counts its rows."""
         cache = model_kwargs.get("past_key_values")
-        is_static = cache is not None and not all(type(part) is DynamicCache for part in parts(cache))
+        is_static = cache is not None and type(cache.self_attention_cache) is not DynamicCache
         if self.criteria or self.recorder.is_on or is_static or not self.is_predictable:
             return model_kwargs, rows
         staying = (~self.is_done).nonzero().squeeze(-1)
         if 4 * len(staying) > 3 * len(self.is_done):
             return model_kwargs, rows
-        for name in ("sentences", "is_done", "limits", "largest_penalty", "scores", "ended_scores", "ended_trails"):
+        for name in (
+            "sentences",
+            "is_done",
+            "limits",
+            "largest_penalty",
+            "scores",
+            "ended_scores",
+            "ended_trails",
+        ):
             setattr(self, name, getattr(self, name)[staying])
         beams = torch.arange(self.beams, device=rows.device)
         staying_rows = (staying.unsqueeze(-1) * self.beams + beams).flatten()
@@ -349,15 +377,11 @@ class GnmtBeamSearch:
             sequences_scores=self.final_scores.flatten(),
             beam_indices=trails[:, :longest, 1],
             encoder_attentions=encoder_outputs.get("attentions") if self.config.output_attentions else None,
-            encoder_hidden_states=encoder_outputs.get("hidden_states") if self.config.output_hidden_states else None,
+            encoder_hidden_states=encoder_outputs.get("hidden_states")
+            if self.config.output_hidden_states
+            else None,
             **self.recorder.steps(),
         )
-
-
-def parts(cache: EncoderDecoderCache) -> Iterator[Any]:
-    """The two caches of a decoder."""
-    yield cache.self_attention_cache
-    yield cache.cross_attention_cache
 
 
 def select_rows(value: Any, rows: torch.Tensor) -> Any:

@@ -1,10 +1,11 @@
-"""Section 3 of "Attention Is All You Need" (Vaswani et al., 2017), top to bottom: the post-LayerNorm encoder-decoder.
+"""The post-LayerNorm encoder-decoder: section 3 of "Attention Is All You Need" (2017), top to bottom.
 
-Shapes: B sentences, S source positions, T target positions, D = d_model, H heads, K = d_k (`head_dim`), V = d_v (`value_head_dim`).
+Shapes: B sentences, S source positions, T target positions, L positions of either, D = d_model, H heads,
+K = d_k (`head_dim`), V = d_v (`value_head_dim`).
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import nn
@@ -31,7 +32,7 @@ from .configuration_vaswani import VaswaniConfig
 from .decoding import PaperSearch
 
 if TYPE_CHECKING:
-    # Not needed here: saving a model copies the files that its code imports, and the translation pipeline has to travel too.
+    # Not needed here: saving a model copies the files that its code imports, and the pipeline travels with it.
     from .pipeline_translation import TranslationPipeline  # noqa: F401
 
 
@@ -42,11 +43,12 @@ def sinusoids(positions: torch.Tensor, d_model: int, layout: str = "interleaved"
 
     Args:
         positions: integers of any shape.
-        layout: `"interleaved"` is the equation above; `"concatenated"` has all sines before all cosines; `"tensor2tensor"` is concatenated, with
-            the frequencies 10000^(-i / (D/2 - 1)).
+        d_model: D, an even number.
+        layout: `"interleaved"` is the equation above; `"concatenated"` has all sines before all cosines;
+            `"tensor2tensor"` is concatenated, with the frequencies 10000^(-i / (D/2 - 1)).
 
     Returns:
-        `[*positions.shape, D]`, in float64 where the device has it: a float32 angle is off by 3e-4 at position 5000.
+        `[*positions.shape, D]`, in float64 where the device has it: at position 5000 a float32 angle is off by 3e-4.
     """
     precision = torch.float32 if positions.device.type == "mps" else torch.float64
     steps = torch.arange(d_model // 2, device=positions.device, dtype=precision)
@@ -58,7 +60,7 @@ def sinusoids(positions: torch.Tensor, d_model: int, layout: str = "interleaved"
 
 
 def shift_tokens_right(labels: torch.Tensor, pad_token_id: int, decoder_start_token_id: int) -> torch.Tensor:
-    """The decoder's input for `labels` `[B, T]`: one position later, behind the start token; ignored labels (-100) become padding."""
+    """The decoder's input for `labels` `[B, T]`: behind the start token, with padding for ignored labels (-100)."""
     shifted = labels.roll(1, dims=-1)
     shifted[:, 0] = decoder_start_token_id
     return shifted.masked_fill(shifted == -100, pad_token_id)
@@ -74,20 +76,23 @@ def scaled_dot_product_attention(
     dropout: float = 0.0,
     **kwargs: Any,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Equation 1: softmax(Q K^T / sqrt(d_k)) V.
+    """Equation 1: softmax(Q K^T / sqrt(d_k)) V, where `attn_implementation="eager"`.
 
     Args:
         query: `[B, H, T, K]`.
         key: `[B, H, S, K]`.
         value: `[B, H, S, V]`.
-        attention_mask: added to the scores, `[B or 1, 1, T, S]`; the lowest number of its dtype hides a position.
+        attention_mask: `[B or 1, 1, T, S]`, added to the scores; the lowest number of its dtype hides a position.
+        scaling: 1 / sqrt(d_k).
+        dropout: rate on the weights.
 
     Returns:
         The output `[B, T, H, V]` and the attention weights `[B, H, T, S]`.
     """
     scores = torch.matmul(query * scaling, key.transpose(-2, -1))
     if attention_mask is not None:
-        scores = scores + attention_mask
+        # Hidden, not infinite: where a row sees nothing at all, float16 would overflow and softmax give NaN.
+        scores = (scores + attention_mask).clamp(min=torch.finfo(scores.dtype).min)
     weights = nn.functional.softmax(scores, dim=-1)
     weights = nn.functional.dropout(weights, p=dropout, training=module.training)
     return torch.matmul(weights, value).transpose(1, 2), weights
@@ -106,8 +111,8 @@ class VaswaniAttention(nn.Module):
         self.config = config
         self.layer_idx = layer_idx
         self.num_heads = num_heads
-        self.head_dim = config.head_dim
-        self.value_head_dim = config.value_head_dim
+        self.head_dim = cast(int, config.head_dim)
+        self.value_head_dim = cast(int, config.value_head_dim)
         self.scaling = self.head_dim**-0.5
         self.dropout = config.attention_dropout
         bias = config.attention_bias
@@ -132,7 +137,11 @@ class VaswaniAttention(nn.Module):
         attention_mask: torch.Tensor | None,
         **kwargs: Any,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Attend from `hidden_states` `[B, T, D]`; returns `[B, T, D]` and, where the implementation has them, weights `[B, H, T, S]`."""
+        """Project `hidden_states` `[B, T, D]` to queries, attend with each head, and project what they found.
+
+        Returns:
+            `[B, T, D]` and, where the implementation has them, the weights `[B, H, T, S]`.
+        """
         attention: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
             self.config._attn_implementation, scaled_dot_product_attention
         )
@@ -150,7 +159,7 @@ class VaswaniAttention(nn.Module):
 
 
 class VaswaniSelfAttention(VaswaniAttention):
-    """Attention of a sequence over itself: over all of it in the encoder, over what came before in the decoder (section 3.2.3)."""
+    """Attention over the sequence itself (section 3.2.3): all of it in the encoder, the past in the decoder."""
 
     def __init__(self, config: VaswaniConfig, num_heads: int, layer_idx: int, is_causal: bool) -> None:
         super().__init__(config, num_heads, layer_idx)
@@ -172,7 +181,7 @@ class VaswaniSelfAttention(VaswaniAttention):
 
 
 class VaswaniCrossAttention(VaswaniAttention):
-    """Attention of the target over the encoded source (section 3.2.3); its keys and values are computed once a source."""
+    """Attention over the encoded source (section 3.2.3), whose keys and values are computed once."""
 
     def forward(
         self,
@@ -194,19 +203,30 @@ class VaswaniCrossAttention(VaswaniAttention):
         return self.attend(hidden_states, keys, values, attention_mask, **kwargs)
 
 
+def activation(name: str) -> nn.Module:
+    """The nonlinearity of that name."""
+    if name not in ACT2FN:
+        raise ValueError(
+            f"There is no `activation_function` {name!r}; choose one of {', '.join(sorted(ACT2FN))}."
+        )
+    return ACT2FN[name]
+
+
 class VaswaniLayer(GradientCheckpointingLayer):
-    """What the layers of both stacks share: section 3.1's residual rule and section 3.3's feed-forward network."""
+    """What all layers share: section 3.1's residual rule and section 3.3's feed-forward network."""
 
     def __init__(self, config: VaswaniConfig, ffn_dim: int) -> None:
         super().__init__()
         self.dropout = config.dropout
         self.activation_dropout = config.activation_dropout
-        self.activation_fn = ACT2FN[config.activation_function]
+        self.activation_fn = activation(config.activation_function)
         self.fc1 = nn.Linear(config.d_model, ffn_dim)
         self.fc2 = nn.Linear(ffn_dim, config.d_model)
         self.final_layer_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
 
-    def add_and_norm(self, norm: nn.LayerNorm, x: torch.Tensor, sublayer_output: torch.Tensor) -> torch.Tensor:
+    def add_and_norm(
+        self, norm: nn.LayerNorm, x: torch.Tensor, sublayer_output: torch.Tensor
+    ) -> torch.Tensor:
         """LayerNorm(x + Dropout(Sublayer(x))), sections 3.1 and 5.4."""
         return norm(x + nn.functional.dropout(sublayer_output, p=self.dropout, training=self.training))
 
@@ -221,11 +241,16 @@ class VaswaniEncoderLayer(VaswaniLayer):
 
     def __init__(self, config: VaswaniConfig, layer_idx: int) -> None:
         super().__init__(config, config.encoder_ffn_dim)
-        self.self_attn = VaswaniSelfAttention(config, config.encoder_attention_heads, layer_idx, is_causal=False)
+        self.self_attn = VaswaniSelfAttention(
+            config, config.encoder_attention_heads, layer_idx, is_causal=False
+        )
         self.self_attn_layer_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
 
     def forward(
-        self, x: torch.Tensor, attention_mask: torch.Tensor | None = None, **kwargs: Unpack[TransformersKwargs]
+        self,
+        x: torch.Tensor,
+        attention_mask: torch.Tensor | None = None,
+        **kwargs: Unpack[TransformersKwargs],
     ) -> torch.Tensor:
         attended, _ = self.self_attn(x, attention_mask, **kwargs)
         x = self.add_and_norm(self.self_attn_layer_norm, x, attended)
@@ -237,7 +262,9 @@ class VaswaniDecoderLayer(VaswaniLayer):
 
     def __init__(self, config: VaswaniConfig, layer_idx: int) -> None:
         super().__init__(config, config.decoder_ffn_dim)
-        self.self_attn = VaswaniSelfAttention(config, config.decoder_attention_heads, layer_idx, is_causal=True)
+        self.self_attn = VaswaniSelfAttention(
+            config, config.decoder_attention_heads, layer_idx, is_causal=True
+        )
         self.self_attn_layer_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
         self.encoder_attn = VaswaniCrossAttention(config, config.decoder_attention_heads, layer_idx)
         self.encoder_attn_layer_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
@@ -246,14 +273,16 @@ class VaswaniDecoderLayer(VaswaniLayer):
         self,
         x: torch.Tensor,
         attention_mask: torch.Tensor | None,
-        encoder_hidden_states: torch.Tensor,  # positional: gradient checkpointing needs every tensor with a gradient so
+        encoder_hidden_states: torch.Tensor,  # not by name: gradient checkpointing would lose its gradient
         encoder_attention_mask: torch.Tensor | None = None,
         past_key_values: Cache | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> torch.Tensor:
         attended, _ = self.self_attn(x, attention_mask, past_key_values, **kwargs)
         x = self.add_and_norm(self.self_attn_layer_norm, x, attended)
-        attended, _ = self.encoder_attn(x, encoder_hidden_states, encoder_attention_mask, past_key_values, **kwargs)
+        attended, _ = self.encoder_attn(
+            x, encoder_hidden_states, encoder_attention_mask, past_key_values, **kwargs
+        )
         x = self.add_and_norm(self.encoder_attn_layer_norm, x, attended)
         return self.add_and_norm(self.final_layer_norm, x, self.feed_forward(x))
 
@@ -273,7 +302,10 @@ class VaswaniPreTrainedModel(PreTrainedModel):
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
-        """Embeddings and softmax ~ N(0, D^-0.5), so that scaling by sqrt(D) gives unit variance; Xavier elsewhere. The paper is silent."""
+        """Embeddings and softmax with deviation D^-0.5, for variance 1 after the scaling; Xavier elsewhere.
+
+        The paper is silent; this is what its authors' code did.
+        """
         if isinstance(module, nn.Embedding):
             init.normal_(module.weight, std=self.config.d_model**-0.5)
         elif isinstance(module, nn.Linear):
@@ -286,6 +318,30 @@ class VaswaniPreTrainedModel(PreTrainedModel):
         elif isinstance(module, VaswaniForConditionalGeneration):
             init.normal_(module.lm_head.weight, std=self.config.d_model**-0.5)
 
+    def _check_and_adjust_attn_implementation(
+        self, attn_implementation: str | None, *args: Any, **kwargs: Any
+    ) -> str:
+        """Refuse flash attention where its kernels cannot do it, before they fail in the middle of a forward."""
+        head_dim, value_head_dim = self.config.head_dim, self.config.value_head_dim
+        if head_dim != value_head_dim and "flash" in (attn_implementation or ""):
+            raise ValueError(
+                f"Flash attention needs keys and values of one width, and here `head_dim` is {head_dim} and "
+                f'`value_head_dim` {value_head_dim}; use attn_implementation="sdpa".'
+            )
+        return super()._check_and_adjust_attn_implementation(attn_implementation, *args, **kwargs)
+
+    def _resize_token_embeddings(
+        self, new_num_tokens: int, pad_to_multiple_of: int | None = None, mean_resizing: bool = True
+    ) -> nn.Embedding:
+        """Beside the encoder's embeddings and the softmax, resize the decoder's, where they are its own."""
+        embeddings = super()._resize_token_embeddings(new_num_tokens, pad_to_multiple_of, mean_resizing)
+        decoder = getattr(self.base_model, "decoder", None)
+        if decoder is not None and decoder.embed_tokens.weight is not embeddings.weight:
+            size = embeddings.weight.shape[0]
+            own = self._get_resized_embeddings(decoder.embed_tokens, size, mean_resizing=mean_resizing)
+            decoder.embed_tokens = own.requires_grad_(decoder.embed_tokens.weight.requires_grad)
+        return embeddings
+
 
 class VaswaniStack(VaswaniPreTrainedModel):
     """What encoder and decoder share: token embeddings (section 3.4) plus positions (section 3.5)."""
@@ -294,72 +350,82 @@ class VaswaniStack(VaswaniPreTrainedModel):
         super().__init__(config)
         self.embed_tokens = nn.Embedding(config.vocab_size, config.d_model)
         if config.position_embedding_type == "learned":
-            self.embed_positions = nn.Embedding(config.max_position_embeddings + config.position_offset, config.d_model)
+            entries = config.max_position_embeddings + config.position_offset
+            self.embed_positions = nn.Embedding(entries, config.d_model)
         self.gradient_checkpointing = False
 
     def embed(self, input_ids: torch.Tensor | None, inputs_embeds: torch.Tensor | None) -> torch.Tensor:
-        """Look up `input_ids` `[B, L]` unless their vectors `inputs_embeds` `[B, L, D]` are given; not scaled yet."""
-        if (input_ids is None) == (inputs_embeds is None):
-            given = "neither" if input_ids is None else "both"
-            raise ValueError(
-                f"{type(self).__name__} takes either `input_ids` or `inputs_embeds` (decoder: `decoder_input_ids` or "
-                f"`decoder_inputs_embeds`), and got {given}; pass exactly one."
-            )
-        if inputs_embeds is not None:
+        """Vectors of `input_ids` `[B, L]`, unless they are given as `inputs_embeds` `[B, L, D]`; not scaled yet."""
+        if input_ids is None and inputs_embeds is not None:
             return inputs_embeds
-        self._check_ids(input_ids)
+        if input_ids is None or inputs_embeds is not None:
+            raise ValueError(
+                f"{type(self).__name__} takes either `input_ids` or `inputs_embeds` (the decoder's begin with "
+                f"`decoder_`), and got {'neither' if input_ids is None else 'both'}; pass exactly one."
+            )
+        what = f"{type(self).__name__} got the token id"
+        remedy = (
+            "the tokenizer is another model's, or new tokens were added without `resize_token_embeddings`"
+        )
+        check_ids(input_ids, self.embed_tokens.weight.shape[0], what, remedy)
         return self.embed_tokens(input_ids)
 
-    def add_positions(self, inputs_embeds: torch.Tensor, mask: torch.Tensor | None, past: int | torch.Tensor) -> torch.Tensor:
+    def add_positions(
+        self, inputs_embeds: torch.Tensor, mask: torch.Tensor | None, past: int | torch.Tensor = 0
+    ) -> torch.Tensor:
         """Dropout(embeddings * sqrt(D) + positions), sections 3.4, 3.5 and 5.4.
 
         Args:
             inputs_embeds: `[B, L, D]`.
-            mask: `[B, past + L]` with 0 on padding, or `None`; positions count real tokens only, so that padding on the left moves nothing.
+            mask: `[B, past + L]` with 0 on padding, or `None`. Positions count real tokens only, so that padding
+                on the left moves nothing.
             past: number of positions already in the cache.
         """
         if self.config.scale_embedding:
             inputs_embeds = inputs_embeds * self.config.d_model**0.5
-        hidden_states = inputs_embeds + self._positions(inputs_embeds, mask, past).to(inputs_embeds.dtype)
-        return nn.functional.dropout(hidden_states, p=self.config.dropout, training=self.training)
+        x = inputs_embeds + self._positions(inputs_embeds, mask, past)
+        return nn.functional.dropout(x, p=self.config.dropout, training=self.training)
 
-    def _positions(self, inputs_embeds: torch.Tensor, mask: torch.Tensor | None, past: int | torch.Tensor) -> torch.Tensor:
-        """Position vectors, `[L, D]` or, under a mask, `[B, L, D]`."""
-        length = inputs_embeds.shape[1]
+    def _positions(
+        self, inputs_embeds: torch.Tensor, mask: torch.Tensor | None, past: int | torch.Tensor
+    ) -> torch.Tensor:
+        """Position vectors of the inputs `[B, L, D]`, in their dtype: `[L, D]` or, under a mask, `[B, L, D]`."""
+        config, length, device = self.config, inputs_embeds.shape[1], inputs_embeds.device
         if mask is None or mask.ndim != 2:
-            return self._encode_positions(torch.arange(length, device=inputs_embeds.device) + past)
-        numbers = (mask.long().cumsum(-1) - 1).clamp(min=0)[:, -length:]
-        return self._encode_positions(torch.arange(mask.shape[-1], device=mask.device))[numbers]
+            numbers = distinct = torch.arange(length, device=device) + past
+        else:
+            numbers = (mask.long().cumsum(-1) - 1).clamp(min=0)[:, -length:]
+            distinct = torch.arange(mask.shape[-1], device=device)
+        if config.position_embedding_type == "learned":
+            what = f"{type(self).__name__} got a text with the position"
+            remedy = "shorten it, or use a model with sinusoidal positions, which have no limit"
+            check_ids(numbers, config.max_position_embeddings, what, remedy)
+            return self.embed_positions(numbers + config.position_offset).to(inputs_embeds.dtype)
+        table = sinusoids(distinct + config.position_offset, config.d_model, config.sinusoidal_layout)
+        table = table.to(inputs_embeds.dtype)
+        return table if numbers is distinct else table[numbers]
 
-    def _encode_positions(self, positions: torch.Tensor) -> torch.Tensor:
-        """`[L]` to `[L, D]`."""
-        config = self.config
-        if config.position_embedding_type == "sinusoidal":
-            return sinusoids(positions + config.position_offset, config.d_model, config.sinusoidal_layout)
-        if len(positions) > config.max_position_embeddings:
-            raise ValueError(
-                f"This model learned {config.max_position_embeddings} positions and the input has {len(positions)} tokens; shorten it, "
-                "or use a model with sinusoidal positions, which have no limit."
-            )
-        return self.embed_positions(positions + config.position_offset)
 
-    def _check_ids(self, input_ids: torch.Tensor) -> None:
-        """On the CPU, where looking costs no synchronisation, say in a sentence what the lookup would say as an index error."""
-        if input_ids.device.type != "cpu" or torch.compiler.is_compiling() or torch.jit.is_tracing() or not input_ids.numel():
-            return
-        smallest, largest = (int(bound) for bound in torch.aminmax(input_ids))
-        entries = self.embed_tokens.weight.shape[0]
-        if smallest < 0 or largest >= entries:
-            raise ValueError(
-                f"{type(self).__name__} got the token id {smallest if smallest < 0 else largest}, but its vocabulary has the ids 0 to "
-                f"{entries - 1}; the tokenizer is another model's, or new tokens were added without `resize_token_embeddings`."
-            )
+def check_ids(ids: torch.Tensor, entries: int, what: str, remedy: str) -> None:
+    """Say in a sentence what looking up beyond a table's end would say in an index error.
+
+    On the CPU only, where checking needs no synchronisation.
+    """
+    if ids.device.type != "cpu" or torch.compiler.is_compiling() or torch.jit.is_tracing() or not ids.numel():
+        return
+    smallest, largest = (int(bound) for bound in torch.aminmax(ids))
+    if smallest < 0 or largest >= entries:
+        wrong = smallest if smallest < 0 else largest
+        raise ValueError(f"{what} {wrong}, which is outside of 0 to {entries - 1}; {remedy}.")
 
 
 class VaswaniEncoder(VaswaniStack):
     """N identical layers over the source (section 3.1)."""
 
-    _can_record_outputs = {"hidden_states": VaswaniEncoderLayer, "attentions": VaswaniSelfAttention}  # noqa: RUF012
+    _can_record_outputs = {  # noqa: RUF012
+        "hidden_states": VaswaniEncoderLayer,
+        "attentions": VaswaniSelfAttention,
+    }
 
     def __init__(self, config: VaswaniConfig) -> None:
         super().__init__(config)
@@ -370,7 +436,7 @@ class VaswaniEncoder(VaswaniStack):
     @capture_outputs
     def forward(
         self,
-        input_ids: torch.LongTensor | None = None,
+        input_ids: torch.Tensor | None = None,
         attention_mask: torch.Tensor | None = None,
         inputs_embeds: torch.Tensor | None = None,
         **kwargs: Unpack[TransformersKwargs],
@@ -386,8 +452,10 @@ class VaswaniEncoder(VaswaniStack):
             `last_hidden_state` `[B, S, D]`.
         """
         inputs_embeds = self.embed(input_ids, inputs_embeds)
-        mask = create_bidirectional_mask(self.config, inputs_embeds=inputs_embeds, attention_mask=attention_mask)
-        x = self.add_positions(inputs_embeds, attention_mask, past=0)
+        mask = create_bidirectional_mask(
+            self.config, inputs_embeds=inputs_embeds, attention_mask=attention_mask
+        )
+        x = self.add_positions(inputs_embeds, attention_mask)
         for layer in self.layers:
             x = layer(x, mask, **kwargs)
         return BaseModelOutput(last_hidden_state=x)
@@ -411,7 +479,7 @@ class VaswaniDecoder(VaswaniStack):
     @capture_outputs
     def forward(
         self,
-        input_ids: torch.LongTensor | None = None,
+        input_ids: torch.Tensor | None = None,
         attention_mask: torch.Tensor | None = None,
         encoder_hidden_states: torch.Tensor | None = None,
         encoder_attention_mask: torch.Tensor | None = None,
@@ -433,13 +501,18 @@ class VaswaniDecoder(VaswaniStack):
         Returns:
             `last_hidden_state` `[B, T, D]` and the cache.
         """
+        if encoder_hidden_states is None:
+            raise ValueError(
+                "VaswaniDecoder attends to an encoded source and got no `encoder_hidden_states`; pass the "
+                "`last_hidden_state` of VaswaniEncoder."
+            )
         inputs_embeds = self.embed(input_ids, inputs_embeds)
         if use_cache and past_key_values is None:
-            past_key_values = EncoderDecoderCache(DynamicCache(config=self.config), DynamicCache(config=self.config))
+            past_key_values = EncoderDecoderCache(DynamicCache(), DynamicCache())
         past = 0 if past_key_values is None else past_key_values.get_seq_length()
-        own_cache = (
-            past_key_values.self_attention_cache if isinstance(past_key_values, EncoderDecoderCache) else past_key_values
-        )
+        own_cache = past_key_values
+        if isinstance(past_key_values, EncoderDecoderCache):
+            own_cache = past_key_values.self_attention_cache
         causal_mask = create_causal_mask(
             self.config, inputs_embeds=inputs_embeds, attention_mask=attention_mask, past_key_values=own_cache
         )
@@ -451,7 +524,9 @@ class VaswaniDecoder(VaswaniStack):
         )
         x = self.add_positions(inputs_embeds, attention_mask, past)
         for layer in self.layers:
-            x = layer(x, causal_mask, encoder_hidden_states, source_mask, past_key_values=past_key_values, **kwargs)
+            x = layer(
+                x, causal_mask, encoder_hidden_states, source_mask, past_key_values=past_key_values, **kwargs
+            )
         return BaseModelOutputWithPastAndCrossAttentions(last_hidden_state=x, past_key_values=past_key_values)
 
 
@@ -483,9 +558,9 @@ class VaswaniModel(VaswaniPreTrainedModel):
     @can_return_tuple
     def forward(
         self,
-        input_ids: torch.LongTensor | None = None,
+        input_ids: torch.Tensor | None = None,
         attention_mask: torch.Tensor | None = None,
-        decoder_input_ids: torch.LongTensor | None = None,
+        decoder_input_ids: torch.Tensor | None = None,
         decoder_attention_mask: torch.Tensor | None = None,
         encoder_outputs: BaseModelOutput | tuple[torch.Tensor, ...] | None = None,
         past_key_values: Cache | None = None,
@@ -494,17 +569,20 @@ class VaswaniModel(VaswaniPreTrainedModel):
         use_cache: bool | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> Seq2SeqModelOutput:
-        """Encode, unless `encoder_outputs` are given, and decode; shapes as in `VaswaniEncoder` and `VaswaniDecoder`."""
+        """Encode, unless `encoder_outputs` are given, and decode; for shapes see `VaswaniForConditionalGeneration`."""
         if encoder_outputs is None:
             encoder_outputs = self.encoder(
                 input_ids=input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds, **kwargs
             )
-        elif not isinstance(encoder_outputs, BaseModelOutput):
-            encoder_outputs = BaseModelOutput(*encoder_outputs)
+        encoded = (
+            encoder_outputs
+            if isinstance(encoder_outputs, BaseModelOutput)
+            else BaseModelOutput(*encoder_outputs)
+        )
         decoder_outputs = self.decoder(
             input_ids=decoder_input_ids,
             attention_mask=decoder_attention_mask,
-            encoder_hidden_states=encoder_outputs.last_hidden_state,
+            encoder_hidden_states=encoded.last_hidden_state,
             encoder_attention_mask=attention_mask,
             past_key_values=past_key_values,
             inputs_embeds=decoder_inputs_embeds,
@@ -517,14 +595,14 @@ class VaswaniModel(VaswaniPreTrainedModel):
             decoder_hidden_states=decoder_outputs.hidden_states,
             decoder_attentions=decoder_outputs.attentions,
             cross_attentions=decoder_outputs.cross_attentions,
-            encoder_last_hidden_state=encoder_outputs.last_hidden_state,
-            encoder_hidden_states=encoder_outputs.hidden_states,
-            encoder_attentions=encoder_outputs.attentions,
+            encoder_last_hidden_state=encoded.last_hidden_state,
+            encoder_hidden_states=encoded.hidden_states,
+            encoder_attentions=encoded.attentions,
         )
 
 
 class VaswaniForConditionalGeneration(PaperSearch, VaswaniPreTrainedModel, GenerationMixin):
-    """The encoder-decoder with the linear transformation before the softmax (section 3.4), tied to the embeddings and without a bias."""
+    """The encoder-decoder with the map before the softmax (section 3.4): tied to the embeddings, without a bias."""
 
     _tied_weights_keys = {  # noqa: RUF012
         "lm_head.weight": "model.shared.weight",
@@ -544,22 +622,41 @@ class VaswaniForConditionalGeneration(PaperSearch, VaswaniPreTrainedModel, Gener
     def set_input_embeddings(self, value: nn.Embedding) -> None:
         self.model.set_input_embeddings(value)
 
+    @staticmethod
+    def create_masks_for_generate(
+        config: VaswaniConfig,
+        inputs_embeds: torch.Tensor,
+        attention_mask: torch.Tensor | None,
+        past_key_values: Cache | None,
+        **kwargs: Any,
+    ) -> torch.Tensor | None:
+        """What `generate` asks for under a static cache: a prompt's mask stays `[B, T]`, as positions count by it."""
+        if attention_mask is not None:
+            return attention_mask
+        return create_causal_mask(config, inputs_embeds, attention_mask, past_key_values=past_key_values)
+
     def prepare_decoder_input_ids_from_labels(self, labels: torch.Tensor) -> torch.Tensor:
         """The decoder's input for `labels` `[B, T]`; data collators call this."""
-        return shift_tokens_right(labels, self.config.pad_token_id, self.config.decoder_start_token_id)
+        pad, start = self.config.pad_token_id, self.config.decoder_start_token_id
+        if pad is None or start is None:
+            raise ValueError(
+                "Making the decoder's input from `labels` needs `pad_token_id` and `decoder_start_token_id`; set both in "
+                "the configuration, or pass `decoder_input_ids`."
+            )
+        return shift_tokens_right(labels, pad, start)
 
     @can_return_tuple
     def forward(
         self,
-        input_ids: torch.LongTensor | None = None,
+        input_ids: torch.Tensor | None = None,
         attention_mask: torch.Tensor | None = None,
-        decoder_input_ids: torch.LongTensor | None = None,
+        decoder_input_ids: torch.Tensor | None = None,
         decoder_attention_mask: torch.Tensor | None = None,
         encoder_outputs: BaseModelOutput | tuple[torch.Tensor, ...] | None = None,
         past_key_values: Cache | None = None,
         inputs_embeds: torch.Tensor | None = None,
         decoder_inputs_embeds: torch.Tensor | None = None,
-        labels: torch.LongTensor | None = None,
+        labels: torch.Tensor | None = None,
         use_cache: bool | None = None,
         num_items_in_batch: torch.Tensor | int | None = None,
         **kwargs: Unpack[TransformersKwargs],
@@ -570,16 +667,16 @@ class VaswaniForConditionalGeneration(PaperSearch, VaswaniPreTrainedModel, Gener
             input_ids: source, `[B, S]`.
             attention_mask: `[B, S]`, 0 on padding.
             decoder_input_ids: target behind the start token, `[B, T]`; made from `labels` when absent.
-            decoder_attention_mask: `[B, T]`, 0 on padding; the padding of a target's end needs none, for nothing before it can see it.
+            decoder_attention_mask: `[B, T]`, 0 on padding. At a target's end it needs none: nothing before sees it.
             encoder_outputs: an encoded source, in place of `input_ids`.
             past_key_values: keys and values of the target so far.
             inputs_embeds: `[B, S, D]`, in place of `input_ids`; not scaled.
             decoder_inputs_embeds: `[B, T, D]`, in place of `decoder_input_ids`; not scaled.
             labels: `[B, T]`, -100 where nothing is to be predicted.
-            num_items_in_batch: what to divide the summed loss by, where a trainer accumulates over several batches.
+            num_items_in_batch: what to divide the summed loss by, where a trainer accumulates several batches.
 
         Returns:
-            `logits` `[B, T, vocab_size]` and, with `labels`, their plain cross entropy: the mean over real tokens.
+            `logits` `[B, T, vocab_size]` and, with `labels`, plain cross entropy, the mean over real tokens.
         """
         if labels is not None:
             use_cache = False
@@ -616,6 +713,13 @@ def cross_entropy(
     logits: torch.Tensor, labels: torch.Tensor, num_items: torch.Tensor | int | None = None
 ) -> torch.Tensor:
     """Mean of -log p(label) over the labels `[B, T]` that are not -100, or their sum over `num_items`."""
+    if labels.shape != logits.shape[:-1]:
+        raise ValueError(
+            f"`labels` has the shape {tuple(labels.shape)} and the decoder's input {tuple(logits.shape[:-1])}; "
+            "they must be equal."
+        )
+    remedy = "what is not to be predicted is marked -100"
+    check_ids(labels.masked_fill(labels == -100, 0), logits.shape[-1], "`labels` has the token id", remedy)
     logits, labels = logits.flatten(0, 1), labels.flatten().to(logits.device)
     if logits.dtype != torch.float64:
         logits = logits.float()

@@ -4,7 +4,7 @@ This file travels with checkpoints, so that a folder translates without the pack
 """
 
 import copy
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Iterable, Sized
 from typing import Any
 
 import torch
@@ -26,8 +26,8 @@ class TranslationPipeline(Pipeline):
     translator(["One.", "Two."], batch_size=2)       # [{"translation_text": ...}, {"translation_text": ...}]
     ```
 
-    Settings of `generate` (`num_beams`, `max_new_tokens`, `length_penalty_type` ...) may be given here or at the call; what nobody gives comes
-    from the checkpoint's `generation_config.json`, and then from `DEFAULT_SETTINGS`.
+    Settings of `generate` (`num_beams`, `max_new_tokens`, `length_penalty_type` ...) may be given here or at the call;
+    what nobody gives comes from the checkpoint's `generation_config.json`, and then from `DEFAULT_SETTINGS`.
     """
 
     # The base class' own handling of search settings differs between 5.17 and 5.23; `_search_settings` does it here.
@@ -41,34 +41,43 @@ class TranslationPipeline(Pipeline):
         super().__init__(*args, **kwargs)
         name = type(self.model).__name__
         if not getattr(self.model.config, "is_encoder_decoder", False):
-            raise ValueError(f"{name} has no encoder and decoder, so it cannot translate here; use a sequence-to-sequence model.")
+            raise ValueError(
+                f"{name} has no encoder and decoder, so it cannot translate here; use a sequence-to-sequence model."
+            )
         if self.tokenizer is None:
-            raise ValueError(f"Translating with {name} needs its tokenizer; pass `tokenizer=`, or save it into the model's folder.")
+            raise ValueError(
+                f"Translating with {name} needs its tokenizer; pass `tokenizer=`, or save it into the model's folder."
+            )
         self._task_settings = task_settings(self.model.config, self.task)
-        self._prefix = self._task_settings.pop("prefix", None) or getattr(self.model.config, "prefix", None) or ""
+        self._prefix = (
+            self._task_settings.pop("prefix", None) or getattr(self.model.config, "prefix", None) or ""
+        )
 
     def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """Translate a string, or each string of a collection.
 
         Args:
-            inputs: a string; a list, tuple, column or other finite collection of strings; or a generator, iterator or torch data set of strings,
-                which is read as its translations are asked for.
-            kwargs: `batch_size` and `num_workers`; `return_tensors` for token ids (`translation_token_ids`) instead of text, or beside it with
-                `return_text=True`; `clean_up_tokenization_spaces`; `truncation`, without which nothing is cut; `src_lang` and `tgt_lang`
-                for multilingual models; `stop_sequence`; any setting of `generate`, by name or in a dictionary `generate_kwargs`.
+            inputs: a string; a list, tuple, column or other finite collection of strings; or a generator, iterator or
+                torch data set of strings, which is read as its translations are asked for.
+            kwargs: `batch_size` and `num_workers`; `return_tensors` for token ids (`translation_token_ids`) instead of
+                text, or beside it with `return_text=True`; `clean_up_tokenization_spaces`; `truncation`, without which
+                nothing is cut; `src_lang` and `tgt_lang` for multilingual models; `stop_sequence`; any setting of
+                `generate`, by name or in a dictionary `generate_kwargs`.
 
         Returns:
-            For a string, a list of one dictionary with `translation_text` (of `num_return_sequences` of them, best first). For a collection, a
-            list with one such dictionary an input (or one such list, with `num_return_sequences` above 1). For a generator or data set, an
-            iterator over such lists.
+            For a string, a list of one dictionary with `translation_text` (of `num_return_sequences` of them, best
+            first). For a collection, a list with one such dictionary an input (or one such list, with
+            `num_return_sequences` above 1). For a generator or data set, an iterator over such lists.
 
         Raises:
             TypeError: something is not a string.
         """
         if isinstance(inputs, str):
             return super().__call__(inputs, *args, **kwargs)
-        if isinstance(inputs, dict) or not isinstance(inputs, (Iterable, torch.utils.data.Dataset)):
-            raise TypeError(f"The input is {described(inputs)}; translate a string, or a list or generator of strings.")
+        if isinstance(inputs, (dict, bytes)) or not isinstance(inputs, (Iterable, torch.utils.data.Dataset)):
+            raise TypeError(
+                f"The input is {described(inputs)}; translate a string, or a list or generator of strings."
+            )
         if isinstance(inputs, torch.utils.data.Dataset):
             return super().__call__(inputs, *args, **kwargs)
         if not isinstance(inputs, Sized):
@@ -101,7 +110,7 @@ class TranslationPipeline(Pipeline):
             "clean_up_tokenization_spaces": clean_up_tokenization_spaces,
         }
         if stop_sequence is not None:
-            search["eos_token_id"] = self._stop_token(stop_sequence)
+            search |= {"stop_strings": stop_sequence, "tokenizer": self.tokenizer}
         return given(before), {**(generate_kwargs or {}), **search}, given(after)
 
     def preprocess(
@@ -127,12 +136,25 @@ class TranslationPipeline(Pipeline):
         rows = (~is_blank).nonzero().squeeze(-1)
         output_ids = torch.empty((0, 0), dtype=torch.long, device=is_blank.device)
         if len(rows):
-            output_ids = self.model.generate(**{name: taken(value, rows) for name, value in model_inputs.items()}, **settings)
-            output_ids = output_ids if isinstance(output_ids, torch.Tensor) else output_ids.sequences
+            output_ids = self._generate(
+                {name: taken(value, rows) for name, value in model_inputs.items()}, settings
+            )
         wanted = len(output_ids) // len(rows) if len(rows) else settings.get("num_return_sequences") or 1
-        all_ids = output_ids.new_full((len(is_blank), wanted, output_ids.shape[-1]), self.tokenizer.pad_token_id or 0)
+        all_ids = output_ids.new_full(
+            (len(is_blank), wanted, output_ids.shape[-1]), self.tokenizer.pad_token_id or 0
+        )
         all_ids[rows] = output_ids.view(len(rows), wanted, output_ids.shape[-1])
         return {"output_ids": all_ids, "is_blank": is_blank}
+
+    def _generate(self, inputs: dict[str, Any], settings: dict[str, Any]) -> torch.Tensor:
+        """`generate` without dropout, also for a model that is between two steps of its training."""
+        was_training = self.model.training
+        self.model.eval()
+        try:
+            output = self.model.generate(**inputs, **settings)
+        finally:
+            self.model.train(was_training)
+        return output if isinstance(output, torch.Tensor) else output.sequences
 
     def postprocess(
         self,
@@ -149,10 +171,14 @@ class TranslationPipeline(Pipeline):
             if return_tensors:
                 record["translation_token_ids"] = token_ids
             if return_text or (return_text is None and not return_tensors):
-                record["translation_text"] = "" if is_blank else self.tokenizer.decode(
-                    token_ids,
-                    skip_special_tokens=True,
-                    clean_up_tokenization_spaces=clean_up_tokenization_spaces,
+                record["translation_text"] = (
+                    ""
+                    if is_blank
+                    else self.tokenizer.decode(
+                        token_ids,
+                        skip_special_tokens=True,
+                        clean_up_tokenization_spaces=clean_up_tokenization_spaces,
+                    )
                 )
             records.append(record)
         return records
@@ -160,27 +186,23 @@ class TranslationPipeline(Pipeline):
     def _search_settings(self, search: dict[str, Any]) -> dict[str, Any]:
         """The caller's settings for `generate`, and defaults for what neither the caller nor the checkpoint sets."""
         own = search.get("generation_config")
-        known = {**self.model.generation_config.to_diff_dict(), **({} if own is None else own.to_diff_dict()), **search}
+        known = {
+            **self.model.generation_config.to_diff_dict(),
+            **({} if own is None else own.to_diff_dict()),
+            **search,
+        }
         defaults = {**DEFAULT_SETTINGS, **self._task_settings, "pad_token_id": self.tokenizer.pad_token_id}
         if known.get("max_length") is not None or known.get("extra_length") is not None:
             defaults.pop("max_new_tokens")
-        missing = {name: value for name, value in defaults.items() if known.get(name) is None and value is not None}
+        missing = {
+            name: value for name, value in defaults.items() if known.get(name) is None and value is not None
+        }
         if own is None:
             return {**missing, **search}
         # `generate` wants either a whole configuration or single settings.
         own = copy.deepcopy(own)
         own.update(**missing)
         return {**search, "generation_config": own}
-
-    def _stop_token(self, stop_sequence: str) -> int:
-        """The token that ends a translation early."""
-        token_ids = self.tokenizer.encode(stop_sequence, add_special_tokens=False)
-        if len(token_ids) != 1:
-            raise ValueError(
-                f"stop_sequence={stop_sequence!r} is {len(token_ids)} tokens to this tokenizer and must be exactly one; "
-                "use stop_strings=[...] and tokenizer=... of `generate`."
-            )
-        return token_ids[0]
 
 
 def task_settings(config: Any, task: str | None) -> dict[str, Any]:
@@ -211,7 +233,11 @@ def languages_of(task: str | None) -> tuple[str | None, str | None]:
 def check_text(text: Any, what: str) -> None:
     """Raise a `TypeError` unless `text` is a string."""
     if not isinstance(text, str):
-        hint = "; of a data set's rows, pass one column: KeyDataset(dataset, column)" if isinstance(text, dict) else ""
+        hint = (
+            "; of a data set's rows, pass one column: KeyDataset(dataset, column)"
+            if isinstance(text, dict)
+            else ""
+        )
         raise TypeError(f"{what} is {described(text)} and not a string{hint}.")
 
 

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from vaswani_transformer.data.batching import BatchStream, collate, plan_batches
@@ -44,7 +44,6 @@ def as_lists(batches: list[np.ndarray]) -> list[list[int]]:
     return [batch.tolist() for batch in batches]
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.integers(1, 40), st.integers(1, 40)), min_size=1, max_size=60),
     st.integers(40, 200),
@@ -72,7 +71,7 @@ def test_a_batch_by_hand() -> None:
 
 def test_padding_is_small_on_both_sides() -> None:
     batches = plan()
-    for lengths, share in ((SOURCES, 0.15), (TARGETS, 0.06)):
+    for lengths, share in ((SOURCES, 0.1), (TARGETS, 0.03)):
         padded = sum(len(batch) * int(lengths[batch].max()) for batch in batches)
         assert 1 - lengths.sum() / padded < share
 
@@ -179,7 +178,7 @@ def test_what_cannot_be_planned_is_an_error() -> None:
 
 
 def test_ranks_that_cannot_share_equally_are_an_error() -> None:
-    with pytest.raises(ValueError, match="3 processes cannot share 4 micro-batches.*multiple of 3"):
+    with pytest.raises(ValueError, match=r"3 processes cannot share 4 micro-batches.*multiple of 3"):
         stream().share(0, 0, 3)
 
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
@@ -78,14 +78,16 @@ def test_any_text_comes_back_and_never_becomes_a_control_token(
     assert_safe_and_lossless(tokenizer, text)
 
 
-@settings(deadline=None)
 @given(st.text())
 def test_arbitrary_text_comes_back(text: str) -> None:
     assert_safe_and_lossless(TRAINED, text)
 
 
-@settings(deadline=None)
-@given(st.lists(st.sampled_from(["</s>", "<pad>", "<s>", "<", "/", "s", ">", " ", "\n", "pad", "家"])).map("".join))
+@given(
+    st.lists(st.sampled_from(["</s>", "<pad>", "<s>", "<", "/", "s", ">", " ", "\n", "pad", "家"])).map(
+        "".join
+    )
+)
 def test_no_combination_spells_a_control_token(text: str) -> None:
     assert_safe_and_lossless(TRAINED, text)
 
@@ -106,7 +108,10 @@ def test_control_tokens_have_the_ids_of_the_contract(tokenizer: PreTrainedTokeni
 
 
 def test_a_word_has_the_same_ids_at_the_start_of_a_sentence_as_inside() -> None:
-    assert TRAINED("house house", add_special_tokens=False)["input_ids"] == TRAINED("house")["input_ids"][:-1] * 2
+    assert (
+        TRAINED("house house", add_special_tokens=False)["input_ids"]
+        == TRAINED("house")["input_ids"][:-1] * 2
+    )
 
 
 def test_long_text_is_never_cut(tokenizer: PreTrainedTokenizerFast) -> None:
@@ -161,12 +166,12 @@ def test_no_text_is_an_error(texts: list[str]) -> None:
 
 
 def test_a_vocabulary_without_room_for_the_bytes_is_an_error() -> None:
-    with pytest.raises(ValueError, match="vocab_size=258 is too small.*need 259"):
+    with pytest.raises(ValueError, match=r"vocab_size=258 is too small.*need 259"):
         train_tokenizer(SENTENCES, 258)
 
 
 def test_what_is_not_text_is_named() -> None:
-    with pytest.raises(TypeError, match="Text number 1 .* NoneType"):
+    with pytest.raises(TypeError, match=r"Text number 1 .* NoneType"):
         train_tokenizer(["text", None], VOCAB_SIZE)  # type: ignore[list-item]
     with pytest.raises(TypeError, match="not one string"):
         train_tokenizer("text", VOCAB_SIZE)

@@ -56,11 +56,13 @@ def test_padding_and_truncation_of_an_earlier_call_do_not_matter(
     tokenizer: PreTrainedTokenizerFast, tmp_path: Path
 ) -> None:
     before = tokenizer_hash(tokenizer)
-    tokenizer(["one", "the house"], padding="max_length", max_length=3, truncation=True)
-    corpus = encode_corpus(PAIRS[:1], tokenizer, tmp_path / "c", max_tokens=30)
-    assert corpus.pair(0)[0].tolist() == tokenizer(PAIRS[0].source)["input_ids"]
-    tokenizer(["one", "the house"], padding="max_length", max_length=3, truncation=True)
-    assert tokenizer_hash(tokenizer) == before == corpus.tokenizer_hash
+    for earlier in ({"max_length": 3, "truncation": True}, {"max_length": 50, "padding": "max_length"}):
+        tokenizer("the house", **earlier)
+        corpus = encode_corpus(PAIRS[:1], tokenizer, tmp_path / "c", max_tokens=60)
+        ids = corpus.pair(0)[0].tolist()
+        tokenizer("the house", **earlier)
+        assert tokenizer_hash(tokenizer) == before == corpus.tokenizer_hash
+        assert ids == tokenizer(PAIRS[0].source)["input_ids"]
 
 
 def test_the_hash_tells_tokenizers_apart(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
@@ -136,15 +138,18 @@ def test_a_new_encoding_replaces_the_old(corpus: EncodedCorpus, tokenizer: PreTr
 
 
 def test_a_full_disk_says_so(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="disk is full.*was not written; make room"):
+    with pytest.raises(OSError, match=r"disk is full.*was not written; make room"):
         encode_corpus(
-            interrupted(OSError(errno.ENOSPC, "No space left on device")), tokenizer, tmp_path / "c", max_tokens=9
+            interrupted(OSError(errno.ENOSPC, "No space left on device")),
+            tokenizer,
+            tmp_path / "c",
+            max_tokens=9,
         )
     assert not list(tmp_path.iterdir())
 
 
 def test_nothing_left_is_an_error(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="5 were longer than 1 tokens.*max_sentence_tokens"):
+    with pytest.raises(ValueError, match=r"5 were longer than 1 tokens.*max_sentence_tokens"):
         encode_corpus(PAIRS, tokenizer, tmp_path / "c", max_tokens=1)
     assert not list(tmp_path.iterdir())
 
@@ -157,10 +162,12 @@ def test_a_damaged_file_is_named(corpus: EncodedCorpus, name: str, damage: str) 
     path.unlink()
     if damage == "cut":
         path.write_bytes(content[:-1])
-    with pytest.raises(ValueError, match=rf"{name}\.bin holds \d+ bytes, but {len(content)} belong there.*delete"):
+    with pytest.raises(
+        ValueError, match=rf"{name}\.bin holds \d+ bytes, but {len(content)} belong there.*delete"
+    ):
         EncodedCorpus.open(corpus.folder)
 
 
 def test_a_missing_corpus_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="no encoded corpus in .*nowhere"):
+    with pytest.raises(FileNotFoundError, match=r"no encoded corpus in .*nowhere"):
         EncodedCorpus.open(tmp_path / "nowhere")

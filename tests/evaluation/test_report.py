@@ -101,8 +101,15 @@ def test_what_does_not_fit_is_refused_in_a_sentence(
 ) -> None:
     with pytest.raises(FileNotFoundError, match="finish the training"):
         evaluate_run(RunFolder(tmp_path / "nothing"))
+    nothing = CorpusSpec("lines", source="nowhere.en", target="nowhere.de")
+    with pytest.raises(FileNotFoundError, match=r"nowhere\.en"):
+        evaluate_model("somebody/absent", {"toy": nothing}, languages=("en", "de"), root=tmp_path)
 
     (tmp_path / "test.en").write_text("A man reads.\n", encoding="utf-8")
+    for absent in ("somebody/absent", "no such/place/at all"):
+        with pytest.raises(FileNotFoundError, match="neither a folder nor a repository"):
+            evaluate_model(absent, {}, languages=("en", "de"))
+
     model.resize_token_embeddings(200)
     model.save_pretrained(tmp_path / "small")
     tokenizer.save_pretrained(tmp_path / "small")
@@ -122,12 +129,6 @@ def test_the_script_scores_any_model_on_any_files(run: RunFolder, tmp_path: Path
     assert "case:lc" in process.stdout and "paper_bleu" in process.stdout
     assert written["decoding"]["num_beams"] == 1
     assert written["command"].startswith("python scripts/evaluate_model.py ")
-
-    command[command.index("--source") + 1] = str(tmp_path / "nowhere.en")
-    process = subprocess.run(command, cwd=ROOT, env=_environment(), capture_output=True, text=True)
-    assert process.returncode == 1
-    assert process.stderr.strip().splitlines()[-1].startswith("error: ")
-    assert "nowhere.en" in process.stderr
 
 
 def _environment() -> dict[str, str]:

@@ -28,7 +28,9 @@ def finished_run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     _write_recipe(run, folder)
     _write_averaged(run)
     _write_training(run)
-    evaluate_run(run, published=[PublishedScore("toy_test", "A peer, 2020", "sacrebleu", 41.02)], progress=False)
+    evaluate_run(
+        run, published=[PublishedScore("toy_test", "A peer, 2020", "sacrebleu", 41.02)], progress=False
+    )
     return run
 
 
@@ -59,7 +61,13 @@ def _write_recipe(run: RunFolder, root: Path) -> None:
 def _write_averaged(run: RunFolder) -> None:
     torch.manual_seed(1)
     tokenizer = train_tokenizer(SOURCES + REFERENCES, vocab_size=300)
-    sizes = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "encoder_ffn_dim": 32, "decoder_ffn_dim": 32}
+    sizes = {
+        "d_model": 16,
+        "encoder_layers": 1,
+        "decoder_layers": 1,
+        "encoder_ffn_dim": 32,
+        "decoder_ffn_dim": 32,
+    }
     heads = {"encoder_attention_heads": 2, "decoder_attention_heads": 2}
     model = VaswaniForConditionalGeneration(VaswaniConfig(vocab_size=len(tokenizer), **sizes, **heads))
     for name, value in dataclasses.asdict(SearchSettings(extra_length=5)).items():
@@ -95,5 +103,11 @@ def _write_training(run: RunFolder) -> None:
             train = {"kind": "train", "update": update, "loss": 3.0, "nll": 2 + 5 * math.exp(-update / 300)}
             log.write(json.dumps(train) + "\n")
             if update % 400 == 0:
-                validation = {"kind": "validation", "update": update, "nll": 2.1, "bleu": update / 40, "chrf": 50.0}
+                validation = {
+                    "kind": "validation",
+                    "update": update,
+                    "nll": 2.1,
+                    "bleu": update / 40,
+                    "chrf": 50.0,
+                }
                 log.write(json.dumps(validation) + "\n")

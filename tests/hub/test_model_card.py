@@ -41,7 +41,11 @@ def test_the_model_index_holds_every_score(run: RunFolder) -> None:
     assert len(results) == 6  # three metrics on two test sets, none of them merged
     first: EvalResult = results[0]
     test_set = evaluation["test_sets"][0]
-    assert (first.task_type, first.dataset_name, first.metric_type) == ("translation", "toy_test", "sacrebleu")
+    assert (first.task_type, first.dataset_name, first.metric_type) == (
+        "translation",
+        "toy_test",
+        "sacrebleu",
+    )
     assert first.metric_value == round(test_set["metrics"]["sacrebleu"]["score"], 2)
     assert first.metric_args == {"signature": test_set["metrics"]["sacrebleu"]["signature"]}
     assert first.dataset_args == {
@@ -65,7 +69,9 @@ def test_a_norwegian_model_is_not_a_boolean(run: RunFolder) -> None:
         ("CC BY-NC-SA 4.0 (Flickr)", {"license": "other", "license_name": "cc-by-nc-sa-4.0-flickr"}),
     ],
 )
-def test_a_licence_the_hub_does_not_know_gets_a_name(run: RunFolder, licence: str, metadata: dict[str, str]) -> None:
+def test_a_licence_the_hub_does_not_know_gets_a_name(
+    run: RunFolder, licence: str, metadata: dict[str, str]
+) -> None:
     text = run.recipe.read_text(encoding="utf-8").replace("cc-by-4.0", licence)
     run.recipe.write_text(text, encoding="utf-8")
     data = card_metadata(load_recipe(run.recipe), read_json(run.evaluation)).to_dict()
@@ -83,9 +89,27 @@ def test_the_card_says_what_the_files_say(run: RunFolder) -> None:
             assert f"{result['score']:.2f}" in text and result["signature"] in text
         for sample in test_set["samples"]:
             assert markdown_cell(sample["source"]) in text
-    for number in ["4,339", "4,321", "7,654,321", "6,543,210", "1 h 2 min", "3.30e+14", "41.02", "54,321", "1,200", "17.25"]:
+    for number in [
+        "4,339",
+        "4,321",
+        "7,654,321",
+        "6,543,210",
+        "1 h 2 min",
+        "3.30e+14",
+        "41.02",
+        "54,321",
+        "1,200",
+        "17.25",
+    ]:
         assert number in text
-    for word in ["A processor", "step-1100, step-1200", "aa" * 32, "num_beams=4", "length_penalty_type=gnmt", "wmt/wmt14"]:
+    for word in [
+        "A processor",
+        "step-1100, step-1200",
+        "aa" * 32,
+        "num_beams=4",
+        "length_penalty_type=gnmt",
+        "wmt/wmt14",
+    ]:
         assert word in text
     assert evaluation["weights_sha256"]["model.safetensors"] in text
     assert "@inproceedings{vaswani2017attention" in text
@@ -110,6 +134,18 @@ def test_the_card_is_well_formed_markdown(run: RunFolder) -> None:
 def test_no_number_stands_in_the_template() -> None:
     prose = re.sub(r"```.*?```|{{.*?}}|{%.*?%}", "", TEMPLATE.read_text(encoding="utf-8"), flags=re.DOTALL)
     assert re.findall(r"\d+", prose.replace("SHA-256", "").replace("`apache-2.0`", "")) == []
+
+
+def test_tokenised_text_is_called_what_it_is(run: RunFolder) -> None:
+    assert "compare it with what others call tokenised BLEU" not in render_card(run)
+    text = run.recipe.read_text(encoding="utf-8")
+    run.recipe.write_text(text.replace("tokenized: false", "tokenized: true"), encoding="utf-8")
+    evaluation = read_json(run.evaluation)
+    for test_set in evaluation["test_sets"]:
+        test_set["corpus"]["tokenized"] = True
+    write_json(run.evaluation, evaluation)
+    assert "compare it with what others call tokenised BLEU" in render_card(run)
+    assert "nothing has to be prepared" not in render_card(run)
 
 
 def test_the_generated_corpus_is_called_what_it_is(run: RunFolder) -> None:

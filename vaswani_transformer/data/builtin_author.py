@@ -88,9 +88,9 @@ class Dice:
 
 # --- What there is to choose from ---------------------------------------------------------------------------------------------------------
 
-PEOPLE = (MYSELF, HE, SHE, WE, THEY)
+PEOPLE = (MYSELF, MYSELF, HE, SHE, WE, THEY)
 NAMES = tuple(Name(name) for name in (*MEN, *WOMEN))
-TITLED = tuple(Name(family, title) for family in FAMILIES for title in ("Mr", "Mrs"))  # type: ignore[arg-type]
+TITLED = tuple(Name(family, title) for family in FAMILIES for title in ("Mr", "Mrs"))
 _NUMERALS = {
     n: Determiner(number_words(n)[0], number_words(n)[0], number_words(n)[1], "fixed") for n in range(2, 100)
 }
@@ -154,9 +154,9 @@ _AT_HOME, _AT_THE_STATION, _HOMEWARD = (
     Text("at the station", "am Bahnhof"),
     Text("home", "nach Hause"),
 )
-_MANNERS = (Text("fast", "schnell"), Text("slowly", "langsam"), Text("well", "gut"))
+_MANNERS = (Text("fast", "schnell"), Text("slowly", "langsam"))
 
-_PRESENT_MODALS = (WILL, WILL, CAN, HAVE_TO, WANT_TO, SHOULD, WOULD_LIKE)
+PRESENT_MODALS = (WILL, WILL, CAN, HAVE_TO, WANT_TO, SHOULD, WOULD_LIKE)
 _PAST_MODALS = (COULD, HAD_TO, WANTED_TO)
 
 
@@ -175,7 +175,7 @@ class Author:
 
     def definite(self, noun: Noun) -> Determiner:
         roll = self.dice.number(1, 10)
-        if roll <= 6 or (roll <= 9 and noun.kinds & {"place", "goal"}):
+        if roll <= 6 or (roll <= 9 and noun.kinds & {"place", "goal", "unowned"}):
             return THE
         return possessive(self.dice.pick(self.people)) if roll <= 9 else THIS
 
@@ -184,7 +184,7 @@ class Author:
     ) -> NounPhrase:
         """A noun of one of the `kinds`; the three numbers are probabilities."""
         noun = self.dice.pick(NOUNS_OF[self.dice.pick(kinds.split(","))])
-        is_plural = not noun.is_mass and self.dice.chance(plural)
+        is_plural = noun.is_plural_sensible and self.dice.chance(plural)
         modifier = self.dice.pick(ADJECTIVES_FOR[noun]) if self.dice.chance(adjective) else None
         if self.dice.chance(indefinite):
             return NounPhrase(noun, BARE if is_plural or noun.is_mass else A, is_plural, modifier)
@@ -193,7 +193,7 @@ class Author:
     def counted(self, kinds: str, most: int = 6) -> NounPhrase:
         """`three old books`"""
         noun = self.dice.pick(
-            [noun for noun in NOUNS_OF[self.dice.pick(kinds.split(","))] if not noun.is_mass]
+            [noun for noun in NOUNS_OF[self.dice.pick(kinds.split(","))] if noun.is_plural_sensible]
         )
         modifier = self.dice.pick(ADJECTIVES_FOR[noun]) if self.dice.chance(0.2) else None
         return NounPhrase(noun, _NUMERALS[self.dice.number(2, most)], True, modifier)
@@ -204,7 +204,9 @@ class Author:
         if self.dice.chance(0.4):
             name = self.dice.pick(self.names).name
             return replace(phrase, determiner=Determiner(f"{name}'s", f"{name}'s", f"{name}s", "fixed"))
-        return replace(phrase, determiner=THE, possessor=self.phrase("person", adjective=0.1, plural=0.0))
+        return replace(
+            phrase, determiner=THE, possessor=Author(self.dice).phrase("person", adjective=0.1, plural=0.0)
+        )
 
     def subject(self, kinds: str, is_denied: bool = False) -> Nominal:
         kind = self.dice.pick(kinds.split(","))
@@ -234,7 +236,7 @@ class Author:
 
     def other_person(self, subject: Nominal) -> Pronoun:
         """A pronoun for somebody else than the subject: not `I see me`, `we see me`, `he sees him`."""
-        people = (HE, SHE, THEY) if subject.agreement in (0, 3) else PEOPLE
+        people = (HE, SHE, THEY) if subject.agreement in (0, 3) else (MYSELF, HE, SHE, WE, THEY)
         same = subject.person if isinstance(subject, Pronoun) else None
         return Pronoun(self.dice.pick([person for person in people if person is not same]))
 
@@ -254,11 +256,9 @@ class Author:
         return prepositional("in", "in", DATIVE, self.phrase("place", adjective=0.2, plural=0.0))
 
     def home(self) -> Text:
-        return (
-            self.in_city()
-            if self.dice.chance(0.5)
-            else prepositional("in", "in", DATIVE, self.phrase("building", plural=0.0, indefinite=0.3))
-        )
+        if self.dice.chance(0.5):
+            return self.in_city()
+        return prepositional("in", "in", DATIVE, self.phrase("building", plural=0.0, indefinite=0.3))
 
     def arrival(self) -> Text:
         return self.dice.pick((self.in_city(), _AT_HOME, _AT_THE_STATION))
@@ -290,7 +290,7 @@ class Author:
                 ("behind", "hinter", "opening"),
             )
         )
-        return prepositional(english, german, case, self.phrase(kinds, adjective=0.15, plural=0.05))
+        return prepositional(english, german, case, self.phrase(kinds, adjective=0.15, plural=0.0))
 
     def spot(self) -> Text:
         return self._spot(DATIVE, "in")
@@ -317,12 +317,8 @@ class Author:
 
     def company(self, subject: Nominal) -> Text:
         if self.dice.chance(0.7):
-            return prepositional(
-                "with",
-                "mit",
-                DATIVE,
-                self.object("person,animal", subject) if self.dice.chance(0.7) else self.phrase("animal"),
-            )
+            companion = self.object("person", subject) if self.dice.chance(0.6) else self.phrase("animal")
+            return prepositional("with", "mit", DATIVE, companion)
         return prepositional("without", "ohne", ACCUSATIVE, self.object("person", subject))
 
     def clock(self) -> Text:
@@ -339,10 +335,10 @@ class Author:
         if roll == 7:
             return self.clock()
         if roll == 8:
-            year = self.dice.number(1990, 2019)
+            year = self.dice.number(2001, 2012)
             return Text(f"in {year}", f"{year}")
         english, german = self.dice.pick(_AGO)
-        number = number_words(self.dice.number(2, 12))
+        number = number_words(self.dice.number(2, 6))
         return Text(f"{number[0]} {english} ago", f"vor {number[1]} {german}")
 
     def timing(self, verb: Verb, tense: Tense, is_denied: bool, is_plain: bool) -> tuple[Text, Text, Text]:
@@ -350,14 +346,13 @@ class Author:
         has_time = self.dice.chance(0.15 if is_plain else 0.5)
         if tense == "since":
             english, german = self.dice.pick(_AGO)
-            number = number_words(self.dice.number(2, 12))
+            number = number_words(self.dice.number(2, 6))
             return NOTHING, NOTHING, Text(f"for {number[0]} {english}", f"seit {number[1]} {german}")
         if tense == "perfect":
             return NOTHING, _YET if is_denied else _ALREADY, NOTHING
         if tense == "simple":
-            is_habit = "simple" not in verb.frame or (
-                has_time and not is_denied and "timeless" not in verb.frame
-            )
+            may_recur = has_time and not is_denied and not verb.frame.keys() & {"timeless", "constant"}
+            is_habit = "simple" not in verb.frame or may_recur
             if is_habit and self.dice.chance(0.35):
                 return NOTHING, NOTHING, self.dice.pick(_HABITUAL)
             return (self.dice.pick(FREQUENCIES) if is_habit else NOTHING), NOTHING, NOTHING
@@ -380,12 +375,12 @@ class Author:
         if "person" not in verb.frame["subject"]:
             return "progressive" if roll <= 60 else "past"
         if "simple" in verb.frame:
-            return "simple" if roll <= 50 else "past" if roll <= 75 else self.dice.pick(_PRESENT_MODALS)
+            return "simple" if roll <= 50 else "past" if roll <= 75 else self.dice.pick(PRESENT_MODALS)
         if roll <= 50:
             return "progressive" if roll <= 34 else "simple"
         if roll <= 75:
             return "past" if roll <= 66 else "perfect"
-        return self.dice.pick(_PRESENT_MODALS if roll <= 92 else _PAST_MODALS)
+        return self.dice.pick(PRESENT_MODALS if roll <= 92 else _PAST_MODALS)
 
     def clause(
         self,
@@ -409,6 +404,7 @@ class Author:
         is_denied = can_deny and self.dice.chance(0.18)
         subject = subject or self.subject(verb.frame["subject"], is_denied)
         frequency, aspect, time = self.timing(verb, tense, is_denied, is_plain)
+        manner = self.dice.pick(_MANNERS) if "manner" in verb.frame and self.dice.chance(0.25) else NOTHING
         dative = accusative = None
         if "dat" in verb.frame:
             dative = Gap() if gap == "dative" else self.object(verb.frame["dat"], subject)
@@ -420,6 +416,7 @@ class Author:
             )
             if "dat" in verb.frame and isinstance(accusative, Pronoun | Name):
                 accusative = self.phrase("gift")
+        has_company = "company" in verb.frame and self.dice.chance(0.1 if is_plain else 0.25)
         return Clause(
             subject=subject,
             verb=verb,
@@ -430,11 +427,9 @@ class Author:
             frequency=frequency,
             aspect=aspect,
             time=time,
-            manner=self.dice.pick(_MANNERS) if "manner" in verb.frame and self.dice.chance(0.25) else NOTHING,
-            company=self.company(subject)
-            if "company" in verb.frame and self.dice.chance(0.1 if is_plain else 0.25)
-            else NOTHING,
-            tail=self.tail(verb, subject, is_plain),
+            manner=manner,
+            company=self.company(subject) if has_company else NOTHING,
+            tail=NOTHING if manner.english and "place" in verb.frame else self.tail(verb, subject, is_plain),
         )
 
     def property(self, subject: Nominal, too: float = 0.0) -> Text:
@@ -473,19 +468,20 @@ class Author:
     def resumed(self, subject: Nominal) -> Nominal | None:
         """The pronoun that takes up the subject in the next clause.
 
-        None for a child or a girl, for which German wavers between gender and sex, and for `every ...`.
+        None for a thing, for `every ...`, and for a child or a girl, where German wavers between gender and sex.
         """
         if isinstance(subject, Pronoun):
             return subject
         if isinstance(subject, Name):
             return Pronoun(SHE if subject.name in WOMEN else HE)
-        if not isinstance(subject, NounPhrase) or subject.determiner is EVERY:
+        if (
+            not isinstance(subject, NounPhrase)
+            or subject.determiner is EVERY
+            or "person" not in subject.noun.kinds
+        ):
             return None
-        if subject.plural:
-            return Pronoun(THEY)
-        if "person" not in subject.noun.kinds or subject.noun.gender == "n":
-            return None
-        return Pronoun(SHE if subject.noun.gender == "f" else HE)
+        person = {"m": HE, "f": SHE, "n": None, "p": THEY}[subject.column]
+        return Pronoun(person) if person else None
 
     # --- relative clauses
 
@@ -521,7 +517,7 @@ class Author:
 
     def _relative_owner(self, column: Literal["m", "f", "n", "p"]) -> Text:
         owned = replace(self.phrase("goods,animal"), determiner=BARE, adjective=None)
-        clause = replace(self.state(subject=owned, is_plain=True, may_deny=False))
+        clause = self.state(subject=owned, is_plain=True, may_deny=False)
         word = RELATIVE_PRONOUN[column][GENITIVE]
         return Text(join("whose", english_statement(clause)), german_subordinate(clause, word))
 
@@ -536,5 +532,5 @@ class Author:
     def described(self, kinds: str) -> NounPhrase:
         """A noun phrase with a relative clause."""
         phrase = self.phrase(kinds, adjective=0.15)
-        determiner = THE if phrase.determiner is not THIS else THIS
+        determiner = THIS if self.dice.chance(0.1) else THE
         return replace(phrase, determiner=determiner, relative=self.relative(phrase.noun, phrase.plural))

@@ -1,7 +1,7 @@
 """The grammar of the built-in corpus: a `Clause` holds what is said, and one function for each kind of clause says it in one language.
 
-Nothing here is random. English and German are written from the same `Clause`, so that a sentence and its translation cannot drift apart.
-German word order follows one fixed plan (`_middle_field`), English the usual subject-verb-object; a piece that is missing is an empty string.
+Nothing here is random. English and German are written from the same `Clause`, so that a sentence and its translation cannot drift
+apart. German word order follows one fixed plan (`_middle_field`); a piece that is missing is an empty string.
 """
 
 from dataclasses import dataclass

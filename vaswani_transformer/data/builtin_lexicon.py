@@ -103,6 +103,11 @@ class Noun:
         return self.german_plural == "-"
 
     @property
+    def is_plural_sensible(self) -> bool:
+        """Not milk; and not mothers, of whom people here have one."""
+        return not self.is_mass and "single" not in self.kinds
+
+    @property
     def is_weak(self) -> bool:
         """The n-declension: masculine nouns whose genitive is not formed with -s have that form in every case but the nominative."""
         return self.gender == "m" and not self.genitive.endswith("s")
@@ -129,7 +134,7 @@ doctor      doctors     m  Arzt          Arztes         Ärzte          person j
 friend      friends     m  Freund        Freundes       Freunde        person
 brother     brothers    m  Bruder        Bruders        Brüder         person
 sister      sisters     f  Schwester     Schwester      Schwestern     person
-mother      mothers     f  Mutter        Mutter         Mütter         person
+mother      mothers     f  Mutter        Mutter         Mütter         person single
 dog         dogs        m  Hund          Hundes         Hunde          animal
 cat         cats        f  Katze         Katze          Katzen         animal
 horse       horses      n  Pferd         Pferdes        Pferde         animal
@@ -193,7 +198,7 @@ NOUNS_OF = _nouns_by_kind()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Adjective:
-    """An adjective: `german` as a predicate, `stem` before endings (teuer, ein teures Auto), and both comparatives (empty: not compared)."""
+    """`german` as a predicate, `stem` before endings (teuer, ein teures Auto); an empty comparative: not compared."""
 
     english: str
     german: str
@@ -232,21 +237,13 @@ STATES = (("tired", "müde"), ("sick", "krank"), ("happy", "glücklich"), ("at h
 """What a person is for a while: predicates that never stand before a noun here."""
 
 _WORLDS = {
-    "person": "person",
-    "job": "person",
-    "animal": "animal",
-    "food": "food",
-    "drink": "drink",
-    "place": "place",
-}
+    "person": "person", "job": "job", "animal": "animal", "food": "food", "drink": "drink", "place": "place", "goal": "place",
+    "goods": "thing", "flat": "thing", "opening": "thing",
+}  # fmt: skip
 
 
 def _adjectives_for(noun: Noun) -> tuple[Adjective, ...]:
-    worlds = {
-        _WORLDS.get(kind, "thing")
-        for kind in noun.kinds
-        if kind not in ("gift", "goal", "known", "building", "unowned")
-    } or {"place"}
+    worlds = {_WORLDS[kind] for kind in noun.kinds if kind in _WORLDS}
     fitting = (adjective for adjective in ADJECTIVES if adjective.kinds & worlds)
     return tuple(
         adjective for adjective in fitting if not (noun.is_mass and adjective.english in ("big", "small"))
@@ -306,22 +303,20 @@ def present_forms(infinitive: str, er_form: str) -> tuple[str, ...]:
     """The six present forms, from the two that a dictionary lists: lesen, er liest -> lese, liest, liest, lesen, lest, lesen."""
     stem, er_stem = infinitive.removesuffix("en"), er_form.removesuffix("t")
     du_form = er_stem + ("t" if er_stem.endswith(("s", "ß", "z", "x")) else "st")
-    if er_form.startswith(stem):
-        ihr_form = er_form
-    else:
-        ihr_form = stem + ("et" if stem.endswith(("d", "t")) else "t")
+    regular_ihr_form = stem + ("et" if stem.endswith(("d", "t")) else "t")
+    ihr_form = er_form if er_form.startswith(stem) else regular_ihr_form
     return (stem + "e", du_form, er_form, infinitive, ihr_form, infinitive)
 
 
 def du_imperative(infinitive: str, er_form: str) -> str:
-    """The imperative: the changed stem of e -> i verbs (lies), else the plain stem (schlaf), with -e after d, t, fn and ier (warte, öffne, repariere)."""
+    """The stem of the er-form where e turns into i (lies), else the plain stem (schlaf), with -e after d, t, fn, ier (warte, öffne)."""
     stem, er_stem = infinitive.removesuffix("en"), er_form.removesuffix("t")
     if not er_form.startswith(stem) and "ä" not in er_form:
         return er_stem
     return stem + "e" if stem.endswith(("d", "t", "fn", "ier")) else stem
 
 
-# English with + before a particle that moves (picks him up) and _ before one that stays (looks for him); German with · after a separable one.
+# English: + before a particle that moves (picks him up), _ before one that stays (looks for him). German: · after one that separates.
 _VERB_TABLE = """
 buy buying bought bought                 | kaufen kauft hat gekauft                 | acc=goods,food for
 sell selling sold sold                   | verkaufen verkauft hat verkauft          | acc=goods
@@ -359,7 +354,7 @@ come coming came come                    | kommen kommt ist gekommen            
 lie lying lay lain                       | liegen liegt hat gelegen                 | subject=flat tail=spot
 put putting put put                      | legen legt hat gelegt                    | acc=flat tail=put
 belong_to belonging belonged belonged    | gehören gehört hat gehört                | subject=goods,animal,flat dat=person simple timeless
-have having had had                      | haben hat hat gehabt                     | acc=goods,animal,gift simple
+have having had had                      | haben hat hat gehabt                     | acc=goods,animal,gift simple constant
 like liking liked liked                  | mögen mag hat gemocht                    | acc=person,animal,food,drink,known simple timeless
 cost costing cost cost                   | kosten kostet hat gekostet               | subject=goods special
 be being was been                        | sein ist ist gewesen                     | special

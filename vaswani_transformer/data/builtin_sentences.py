@@ -1,8 +1,7 @@
 """The kinds of sentences in the built-in corpus: statements, questions, requests, relative and subordinate clauses and so on.
 
-Each kind is a function that lets an `Author` choose what is said and returns the pair. English determines German throughout: "you" is always
-said to somebody ("Anna, are you tired?"), which settles du, ihr or Sie; and wherever German leaves a choice (word order, tense), one fixed rule
-makes it.
+Each kind is a function that lets an `Author` choose what is said and returns the pair. English determines German: "you" is
+always said to somebody ("Anna, are you tired?"), which settles du, ihr or Sie.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,6 +14,7 @@ from .builtin_author import (
     DELIBERATE,
     FREQUENCIES,
     NAMES,
+    PRESENT_MODALS,
     TITLED,
     WITH_COMPANY,
     WITH_DIRECTION,
@@ -40,12 +40,12 @@ from .builtin_grammar import (
     german_infinitive,
     german_inverted,
     german_statement,
-    german_subordinate,
     join,
     negated_object,
     possessive,
     prepositional,
     sentence,
+    subordinate,
 )
 from .builtin_lexicon import (
     ACCUSATIVE,
@@ -57,13 +57,16 @@ from .builtin_lexicon import (
     DATIVE,
     HAVE,
     HAVE_TO,
+    HE,
     HOW_MANY,
     IT,
     MEN,
     MYSELF,
     NOMINATIVE,
     NOUNS_OF,
+    SHE,
     SHOULD,
+    STATES,
     THEY,
     VERB,
     WE,
@@ -90,6 +93,10 @@ _WEATHER = (
     Text("it is snowing", "es schneit"),
     Text("it is cold", "es kalt ist"),
 )
+_REPORTING = ("wissen", "sagen", "hoffen", "glauben")
+_OTHERS = (HE, SHE, WE, THEY)
+"""Whom questions are about: one seldom asks what one does oneself."""
+
 _PLEASE = Text("", "bitte")
 
 
@@ -112,11 +119,11 @@ def statement(author: Author) -> Pair:
         clause = replace(clause, front="time")
     elif (
         clause.tail.english
-        and "tail" not in clause.verb.frame
         and "place" in clause.verb.frame
+        and not clause.is_negated
         and author.dice.chance(0.25)
     ):
-        clause = replace(clause, front="tail" if not clause.is_negated else "subject")
+        clause = replace(clause, front="tail")
     return _said(clause)
 
 
@@ -127,6 +134,7 @@ def property_statement(author: Author) -> Pair:
 
 def question(author: Author) -> Pair:
     """`Does the teacher often read the newspaper?`"""
+    author = Author(author.dice, _OTHERS)
     clause = author.clause() if author.dice.chance(0.75) else author.state()
     if clause.frequency.english == "never":
         clause = replace(clause, frequency=FREQUENCIES[0])
@@ -135,7 +143,7 @@ def question(author: Author) -> Pair:
 
 def word_question(author: Author) -> Pair:
     """`Why is Anna calling the doctor?`"""
-    return author.dice.pick(_WORD_QUESTIONS)(author)
+    return author.dice.pick(_WORD_QUESTIONS)(Author(author.dice, _OTHERS))
 
 
 def _when_or_why(author: Author) -> Pair:
@@ -164,14 +172,11 @@ def _who(author: Author) -> Pair:
     clause = author.clause(subject=Gap(), verb=author.dice.pick(ACTIONS_OF["person"]), may_deny=False)
     if author.dice.chance(0.4):
         noun = author.dice.pick(NOUNS_OF["person"])
-        plural = author.dice.chance(0.5)
+        plural = noun.is_plural_sensible and author.dice.chance(0.5)
         determiner = author.dice.pick((WHICH, HOW_MANY)) if plural else WHICH
-        return _pair(*_subject_question(replace(clause, subject=NounPhrase(noun, determiner, plural))), "?")
+        clause = replace(clause, subject=NounPhrase(noun, determiner, plural))
+        return _pair(english_statement(clause), german_statement(clause), "?")
     return _pair(join("who", english_statement(clause)), german_inverted(clause, "wer"), "?")
-
-
-def _subject_question(clause: Clause) -> Pair:
-    return english_statement(clause), german_statement(clause)
 
 
 def _whom(author: Author) -> Pair:
@@ -206,23 +211,8 @@ def _how(author: Author) -> Pair:
 
 _WORD_QUESTIONS = (_when_or_why, _when_or_why, _where, _where, _who, _who, _whom, _what, _what, _how)
 
-_CAN_DESCRIBE = tuple(
-    VERB[name]
-    for name in [
-        "kaufen",
-        "verkaufen",
-        "suchen",
-        "finden",
-        "sehen",
-        "besuchen",
-        "reparieren",
-        "lieben",
-        "kennen",
-        "mögen",
-        "helfen",
-        "danken",
-    ]
-)
+_TAKES_DESCRIBED = ("kaufen", "verkaufen", "suchen", "sehen", "reparieren", "lieben", "kennen", "mögen", "helfen")  # fmt: skip
+"""Verbs after whose object nothing follows in German, so that its relative clause can end the sentence."""
 
 
 def relative_sentence(author: Author) -> Pair:
@@ -235,7 +225,7 @@ def relative_sentence(author: Author) -> Pair:
                 subject=author.described("person"), verb=author.dice.pick(ACTIONS_OF["person"]), is_plain=True
             )
         )
-    verb = author.dice.pick(_CAN_DESCRIBE)
+    verb = VERB[author.dice.pick(_TAKES_DESCRIBED)]
     tense: Tense = "simple" if "simple" in verb.frame else "progressive"
     clause = Clause(author.subject("person"), verb, tense)
     if "dat" in verb.frame:
@@ -255,81 +245,70 @@ def _reason(author: Author, subject: Nominal | None) -> Clause:
     return author.clause(subject=subject, verb=author.dice.pick(ACTIONS_OF["person"]), is_plain=True)
 
 
-def reason_sentence(author: Author) -> Pair:
-    """`Because he is tired, the teacher ...` never: the noun comes first, the pronoun second, whichever clause is in front."""
-    conjunction = author.dice.pick((_BECAUSE, _BECAUSE, _ALTHOUGH))
-    first = author.clause(is_plain=True)
-    if author.dice.chance(0.12):
-        weather = author.dice.pick(_WEATHER)
-        return _pair(
-            join(english_statement(first), conjunction.english, weather.english),
-            join(german_statement(first) + ",", conjunction.german, weather.german),
-        )
-    if author.dice.chance(0.6):
-        second = _reason(author, author.resumed(first.subject))
-        return _pair(
-            join(english_statement(first), conjunction.english, english_statement(second)),
-            join(german_statement(first) + ",", german_subordinate(second, conjunction.german)),
-        )
-    cause = _reason(author, author.subject("person", is_denied=True))
-    subject = author.resumed(cause.subject)
-    effect = author.clause(subject=subject, verb=author.dice.pick(ACTIONS_OF["person"]), is_plain=True)
-    return _fronted(conjunction, cause, effect)
-
-
-def _fronted(conjunction: Text, first: Clause, second: Clause) -> Pair:
+def _main_first(main: Clause, subclause: Text) -> Pair:
     return _pair(
-        join(conjunction.english, english_statement(first) + ",", english_statement(second)),
-        join(german_subordinate(first, conjunction.german) + ",", german_inverted(second)),
+        join(english_statement(main), subclause.english),
+        join(german_statement(main) + ",", subclause.german),
     )
+
+
+def _main_last(subclause: Text, main: Clause) -> Pair:
+    """The subordinate clause stands where the subject would, so German inverts what follows it."""
+    return _pair(
+        join(subclause.english + ",", english_statement(main)),
+        join(subclause.german + ",", german_inverted(main)),
+    )
+
+
+def _weather(conjunction: Text, author: Author) -> Text:
+    weather = author.dice.pick(_WEATHER)
+    return Text(join(conjunction.english, weather.english), join(conjunction.german, weather.german))
+
+
+def reason_sentence(author: Author) -> Pair:
+    """`The doctor is working although he is sick.`, `Because Anna is tired, she can't work.`: the noun first, then the pronoun."""
+    conjunction = author.dice.pick((_BECAUSE, _BECAUSE, _ALTHOUGH))
+    roll = author.dice.number(1, 100)
+    if roll <= 12:
+        return _main_first(author.clause(is_plain=True), _weather(conjunction, author))
+    if roll <= 60:
+        main = author.clause(is_plain=True)
+        return _main_first(main, subordinate(conjunction, _reason(author, author.resumed(main.subject))))
+    reason = _reason(author, author.subject("person", is_denied=True))
+    verb = author.dice.pick(ACTIONS_OF["person"])
+    main = author.clause(subject=author.resumed(reason.subject), verb=verb, is_plain=True)
+    return _main_last(subordinate(conjunction, reason), main)
 
 
 def condition_sentence(author: Author) -> Pair:
     """`If Anna has time, she will help the child.`"""
     subject = author.subject("person", is_denied=True)
-    verb = author.dice.pick(DELIBERATE)
-    tense = author.dice.pick((WILL, CAN, HAVE_TO, SHOULD))
-    if author.dice.chance(0.25):
-        weather = author.dice.pick(_WEATHER)
-        clause = author.clause(subject=subject, verb=verb, tense=tense, is_plain=True)
-        if author.dice.chance(0.5):
-            return _pair(
-                join("if", weather.english + ",", english_statement(clause)),
-                join("wenn", weather.german + ",", german_inverted(clause)),
-            )
-        return _pair(
-            join(english_statement(clause), "if", weather.english),
-            join(german_statement(clause) + ",", "wenn", weather.german),
-        )
-    if author.dice.chance(0.5):
+    main = author.clause(
+        subject=author.resumed(subject),
+        verb=author.dice.pick(DELIBERATE),
+        tense=author.dice.pick((WILL, CAN, HAVE_TO, SHOULD)),
+        is_plain=True,
+    )
+    roll = author.dice.number(1, 100)
+    if roll <= 12:
+        return _main_first(main, _weather(_IF, author))
+    if roll <= 25:
+        return _main_last(_weather(_IF, author), main)
+    if roll <= 60:
         condition = Clause(subject, HAVE, "simple", tail=author.dice.pick((_TIME_TO_SPARE, _NO_TIME)))
     else:
-        condition = author.state(subject=subject, tense="simple", is_plain=True)
-    return _fronted(
-        _IF, condition, author.clause(subject=author.resumed(subject), verb=verb, tense=tense, is_plain=True)
-    )
+        condition = Clause(subject, BE, "simple", tail=Text(*author.dice.pick(STATES)))
+    return _main_last(subordinate(_IF, condition), main)
 
 
 def reported_sentence(author: Author) -> Pair:
-    """`Anna says that the teacher has already called her.`"""
-    speaker = author.subject("person")
+    """`Anna says that the teacher has already called her.`, `We don't know whether he is coming.`"""
     content = author.clause(is_plain=True) if author.dice.chance(0.75) else author.state(is_plain=True)
-    if author.dice.chance(0.3):
-        reporter = Clause(author.subject("person", is_denied=True), VERB["wissen"], "simple", is_negated=True)
-        word = _WHETHER
-        content = replace(
-            content, frequency=NOTHING if content.frequency.english == "never" else content.frequency
-        )
-    else:
-        reporter = Clause(speaker, author.dice.pick(_REPORTING), "simple")
-        word = _THAT
-    return _pair(
-        join(english_statement(reporter), word.english, english_statement(content)),
-        join(german_statement(reporter) + ",", german_subordinate(content, word.german)),
-    )
-
-
-_REPORTING = tuple(VERB[name] for name in ("wissen", "sagen", "hoffen", "glauben"))
+    if author.dice.chance(0.7):
+        reporter = Clause(author.subject("person"), VERB[author.dice.pick(_REPORTING)], "simple")
+        return _main_first(reporter, subordinate(_THAT, content))
+    reporter = Clause(author.subject("person", is_denied=True), VERB["wissen"], "simple", is_negated=True)
+    return _main_first(reporter, subordinate(_WHETHER, content))
 
 
 def infinitive_sentence(author: Author) -> Pair:
@@ -373,8 +352,8 @@ def comparison(author: Author) -> Pair:
 
 
 def number_sentence(author: Author) -> Pair:
-    """Age, price or quantity, in words up to ninety-nine or (prices) in digits."""
-    number = author.dice.number(2, 99)
+    """Age, price or quantity, in words or (prices) in digits."""
+    number = author.dice.number(2, 59)
     english, german = number_words(number)
     roll = author.dice.number(1, 4)
     if roll == 1:
@@ -384,27 +363,21 @@ def number_sentence(author: Author) -> Pair:
         subject = author.phrase("goods") if author.dice.chance(0.7) else author.owned("goods")
         return _said(Clause(subject, COST, "simple", tail=Text(f"{english} euros", f"{german} Euro")))
     if roll == 3:
-        digits = str(5 * author.dice.number(2, 40))
+        digits = str(5 * author.dice.number(2, 12))
         return _said(
             Clause(author.phrase("goods"), COST, "simple", tail=Text(f"{digits} euros", f"{digits} Euro"))
         )
-    phrase = author.counted("goods,animal,food,flat", most=99)
+    phrase = author.counted("goods,animal,food,flat", most=59)
     tense: Tense = author.dice.pick(("simple", "past"))
     return _said(Clause(author.subject("person"), HAVE, tense, accusative=phrase))
 
 
 def existence(author: Author) -> Pair:
     """`In the garden there is a big table.`: German says es gibt, with the accusative."""
-    place = (
-        author.in_city()
-        if author.dice.chance(0.3)
-        else prepositional("in", "in", DATIVE, author.phrase("place", plural=0.0))
-    )
-    phrase: NounPhrase = (
-        author.counted("goods,animal")
-        if author.dice.chance(0.3)
-        else author.phrase("goods,animal,surface", indefinite=1.0)
-    )
+    place, kinds = prepositional("in", "in", DATIVE, author.phrase("place", plural=0.0)), "goods,animal"
+    if author.dice.chance(0.3):
+        place, kinds = author.in_city(), "building,animal"
+    phrase = author.counted(kinds) if author.dice.chance(0.3) else author.phrase(kinds, indefinite=1.0)
     is_denied = phrase.determiner in (A, BARE) and author.dice.chance(0.25)
     thing = negated_object(phrase) if is_denied else phrase
     verb = ("are" if phrase.plural else "is") + ("n't" if is_denied else "")
@@ -418,45 +391,39 @@ def thing_taken_up(author: Author) -> Pair:
     """`The table is new, but it is too small.`: `it` has the gender of the German noun."""
     thing = author.phrase("goods", adjective=0.15)
     pronoun = Pronoun(THEY if thing.plural else IT[thing.noun.gender])
-    second = Clause(
-        pronoun, BE, "simple", is_negated=author.dice.chance(0.15), tail=author.property(thing, too=0.35)
-    )
+    is_denied = author.dice.chance(0.15)
+    second = Clause(pronoun, BE, "simple", is_negated=is_denied, tail=author.property(thing, too=0.35))
     if author.dice.chance(0.4):
         first = Clause(thing, BE, "simple", tail=author.property(thing))
-        while first.tail.english == second.tail.english:
+        while first.tail.english == second.tail.english.removeprefix("too "):
             first = replace(first, tail=author.property(thing))
-        return _pair(
-            join(english_statement(first) + ", but", english_statement(second)),
-            join(german_statement(first) + ", aber", german_statement(second)),
-        )
+        return _coordinated(first, Text(", but", ", aber"), second)
     verb = author.dice.pick([verb for verb in ACTIONS_ON[thing.noun] if "person" in verb.frame["subject"]])
-    first = replace(
-        author.clause(verb=verb, gap="accusative", is_plain=True, may_deny=False), accusative=thing
-    )
+    first = author.clause(verb=verb, gap="accusative", is_plain=True, may_deny=False)
     conjunction = author.dice.pick((_BECAUSE, _ALTHOUGH))
+    return _main_first(replace(first, accusative=thing), subordinate(conjunction, second))
+
+
+def _coordinated(first: Clause, conjunction: Text, second: Clause) -> Pair:
     return _pair(
-        join(english_statement(first), conjunction.english, english_statement(second)),
-        join(german_statement(first) + ",", german_subordinate(second, conjunction.german)),
+        english_statement(first) + join(conjunction.english, english_statement(second)),
+        german_statement(first) + join(conjunction.german, german_statement(second)),
     )
 
 
 def two_clauses(author: Author) -> Pair:
     """`Anna is working and Paul is sleeping.`"""
-    first, second = author.clause(is_plain=True), author.clause(is_plain=True)
-    english, german = author.dice.pick(((" and", " und"), (", but", ", aber")))
-    return _pair(
-        join(english_statement(first) + english, english_statement(second)),
-        join(german_statement(first) + german, german_statement(second)),
-    )
+    conjunction = author.dice.pick((Text(" and", " und"), Text(", but", ", aber")))
+    return _coordinated(author.clause(is_plain=True), conjunction, author.clause(is_plain=True))
 
 
 def _addressed(dice: Dice) -> tuple[Text, Person, tuple[Name, ...]]:
     """Somebody to speak to: the vocative, the pronoun it settles, and who may still be named."""
-    roll = dice.number(1, 3)
-    if roll == 1:
+    roll = dice.number(1, 4)
+    if roll <= 2:
         name = dice.pick(NAMES)
         return Text(name.name, name.name), YOU_FRIEND, tuple(other for other in NAMES if other is not name)
-    if roll == 2:
+    if roll == 3:
         name = dice.pick(TITLED)
         return Text(name.english(), name.german(NOMINATIVE)), YOU_POLITE, NAMES
     if dice.chance(0.4):
@@ -485,8 +452,18 @@ def _request(author: Author, you: Pronoun) -> Speech:
     return english_imperative(clause), german_imperative(clause), "!"
 
 
+def _doing_of(author: Author, you: Pronoun) -> Clause:
+    verb = author.dice.pick(ACTIONS_OF["person"])
+    tense: Tense = "simple"
+    if "simple" not in verb.frame:
+        tense = author.dice.pick(
+            ("progressive", "progressive", "progressive", "progressive", "past", "perfect", *PRESENT_MODALS)
+        )
+    return author.clause(subject=you, verb=verb, tense=tense, is_plain=True)
+
+
 def _question_to(author: Author, you: Pronoun) -> Speech:
-    clause = author.clause(subject=you, verb=author.dice.pick(ACTIONS_OF["person"]), is_plain=True)
+    clause = _doing_of(author, you)
     if clause.frequency.english == "never":
         clause = replace(clause, frequency=FREQUENCIES[0])
     word = author.dice.pick((NOTHING, NOTHING, Text("why", "warum")))
@@ -504,17 +481,21 @@ def _state_of(author: Author, you: Pronoun) -> Speech:
 
 
 def _statement_to(author: Author, you: Pronoun) -> Speech:
-    clause = author.clause(subject=you, verb=author.dice.pick(ACTIONS_OF["person"]), is_plain=True)
+    clause = _doing_of(author, you)
     return english_statement(clause), german_statement(clause), "."
 
 
 def _done_to(author: Author, you: Pronoun) -> Speech:
     verb = author.dice.pick(ACTIONS_ON[NOUNS_OF["person"][0]])
     gap: Literal["dative", "accusative"] = "dative" if "dat" in verb.frame else "accusative"
-    subject = author.dice.pick(
-        (Pronoun(MYSELF), Pronoun(WE), author.phrase("person"), author.dice.pick(author.names))
+    subjects: tuple[Nominal, ...] = (
+        *(Pronoun(MYSELF), Pronoun(WE)),
+        *(author.phrase("person"), author.dice.pick(author.names)),
     )
-    clause = author.clause(subject=subject, verb=verb, gap=gap, is_plain=True)
+    is_personal = "person" in verb.frame["subject"]
+    clause = author.clause(
+        subject=author.dice.pick(subjects) if is_personal else None, verb=verb, gap=gap, is_plain=True
+    )
     clause = replace(clause, dative=you) if gap == "dative" else replace(clause, accusative=you)
     return english_statement(clause), german_statement(clause), "."
 
@@ -522,11 +503,11 @@ def _done_to(author: Author, you: Pronoun) -> Speech:
 _SPEECHES = (_request, _request, _question_to, _question_to, _state_of, _statement_to, _done_to)
 
 _KINDS: tuple[tuple[Callable[[Author], Pair], int], ...] = (
-    (statement, 26), (property_statement, 5), (question, 10), (word_question, 12), (relative_sentence, 9), (reason_sentence, 6),
+    (statement, 23), (property_statement, 5), (question, 14), (word_question, 12), (relative_sentence, 9), (reason_sentence, 6),
     (condition_sentence, 4), (reported_sentence, 6), (infinitive_sentence, 4), (comparison, 3), (number_sentence, 7), (existence, 2),
-    (thing_taken_up, 4), (two_clauses, 2), (address, 12),
+    (thing_taken_up, 4), (two_clauses, 2), (address, 24),
 )  # fmt: skip
-"""Each kind of sentence, and how many of about a hundred are of it."""
+"""Each kind of sentence, and how many of about 120 are of it."""
 
 
 def sentences(seed: int) -> Iterator[Pair]:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from ..recipe import CleaningSettings, CorpusSpec
+from .builtin_corpus import Split, builtin_pairs
 
 _OPENERS: dict[str, Callable[[Path], BufferedIOBase]] = {".gz": gzip.GzipFile, ".xz": lzma.LZMAFile}
 _ROWS_PER_READ = 1000
@@ -208,13 +209,11 @@ def _update_digest(digest: Any, pair: SentencePair) -> None:
 
 
 def _read_builtin(spec: CorpusSpec, root: Path, languages: tuple[str, str]) -> Iterator[SentencePair]:
-    from .builtin_corpus import builtin_pairs
-
     if sorted(languages) != ["de", "en"]:
         raise ValueError(
             f"The built-in corpus is English-German, not {languages[0]}-{languages[1]}; set source_language and target_language."
         )
-    for number, (english, german) in enumerate(builtin_pairs(cast(Any, spec.split), spec.limit), start=1):
+    for number, (english, german) in enumerate(builtin_pairs(cast(Split, spec.split), spec.limit), start=1):
         sides = (english, german) if languages[0] == "en" else (german, english)
         yield SentencePair(*sides, f"builtin {spec.split}", number)
 

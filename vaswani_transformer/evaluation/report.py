@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import torch
 from huggingface_hub import snapshot_download
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from vaswani_transformer.data.corpus import SentencePair, read_pairs
@@ -24,7 +25,13 @@ from .bleu import METRICS, score
 from .translate import translate
 
 SAMPLES = 10
-_NO_SEARCH = ("_", "output_", "use_cache", "transformers_version")  # entries of a GenerationConfig without effect on the text
+_OTHER_FRAMEWORKS = ["*.h5", "*.msgpack", "*.ot", "*.onnx", "*.tflite"]
+_NO_SEARCH = (
+    "_",
+    "output_",
+    "use_cache",
+    "transformers_version",
+)  # entries of a GenerationConfig without effect on the text
 _PACKAGES = ("vaswani_transformer", "torch", "transformers", "tokenizers", "sacrebleu", "sacremoses")
 
 
@@ -112,13 +119,17 @@ def evaluate_model(
 
     Returns:
         What `evaluation.json` holds.
+
+    Raises:
+        FileNotFoundError: there is no such model, or a file of a test set is missing.
+        ValueError: a test set cannot be read, `published` does not fit, or the tokenizer does not fit the model.
     """
     _check_published(published, test_sets)
-    folder = Path(model_name) if Path(model_name).is_dir() else Path(snapshot_download(str(model_name)))
+    texts = {name: list(read_pairs(corpus, root, languages)) for name, corpus in test_sets.items()}
+    folder = _local_folder(model_name)
     model, tokenizer = load_translator(folder)
     results = []
-    for name, corpus in test_sets.items():
-        pairs = list(read_pairs(corpus, root, languages))
+    for name, pairs in texts.items():
         sources = [pair.source for pair in pairs]
         started = time.perf_counter()
         hypotheses = translate(
@@ -126,11 +137,11 @@ def evaluate_model(
         )
         measured = {"name": name, "pairs": len(pairs), "seconds": round(time.perf_counter() - started, 3)}
         others = [entry._asdict() for entry in published if entry.test_set == name]
-        compared = _compare(hypotheses, pairs, corpus, languages[1], lowercase)
+        compared = _compare(hypotheses, pairs, test_sets[name], languages[1], lowercase)
         results.append(measured | compared | {"published": others})
     return {
         "model": str(model_name),
-        "weights_sha256": {file.name: file_sha256(file) for file in sorted(folder.glob("*.safetensors"))},
+        "weights_sha256": {file.name: file_sha256(file) for file in _weights(folder)},
         "source_language": languages[0],
         "target_language": languages[1],
         "test_sets": results,
@@ -138,9 +149,7 @@ def evaluate_model(
         "batch_tokens": batch_tokens,
         "precision": str(model.dtype).removeprefix("torch."),
         "device": _device_name(model.device),
-        "command": _command(),
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "versions": _versions(),
+        **_circumstances(),
     }
 
 
@@ -223,6 +232,23 @@ def _spread(total: int, wanted: int) -> list[int]:
     return [round(i * (total - 1) / max(count - 1, 1)) for i in range(count)]
 
 
+def _local_folder(model_name: str | Path) -> Path:
+    """Where the checkpoint lies, after a download if need be."""
+    if Path(model_name).is_dir():
+        return Path(model_name)
+    try:
+        return Path(snapshot_download(str(model_name), ignore_patterns=_OTHER_FRAMEWORKS))
+    except (HFValidationError, HfHubHTTPError, LocalEntryNotFoundError) as error:
+        raise FileNotFoundError(
+            f"{model_name} is neither a folder nor a repository that the Hub can give us."
+        ) from error
+
+
+def _weights(folder: Path) -> list[Path]:
+    """The files that hold the weights; old repositories of the Hub have no safetensors."""
+    return sorted(folder.glob("*.safetensors")) or sorted(folder.glob("*.bin"))
+
+
 def _check_published(published: Sequence[PublishedScore], test_sets: Mapping[str, CorpusSpec]) -> None:
     for entry in published:
         if entry.test_set not in test_sets:
@@ -236,6 +262,16 @@ def _check_published(published: Sequence[PublishedScore], test_sets: Mapping[str
             )
 
 
+def _circumstances() -> dict[str, Any]:
+    """How, when and with what software the measurement was made."""
+    packages = {name: _version(name) for name in _PACKAGES}
+    return {
+        "command": _command(),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": {"python": platform.python_version(), **packages},
+    }
+
+
 def _command() -> str:
     """The command line as it can be typed again; where the program lies on this machine is nobody's business."""
     program = Path(sys.argv[0]).absolute()
@@ -246,11 +282,7 @@ def _command() -> str:
 def _device_name(device: torch.device) -> str:
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
-    return f"{device.type}, {torch.get_num_threads()} threads" if device.type == "cpu" else device.type
-
-
-def _versions() -> dict[str, str]:
-    return {"python": platform.python_version()} | {name: _version(name) for name in _PACKAGES}
+    return f"CPU (threads: {torch.get_num_threads()})" if device.type == "cpu" else device.type
 
 
 def _version(package: str) -> str:

@@ -138,7 +138,13 @@ def check(folder: Path) -> tuple[str, str]:
     with tempfile.TemporaryDirectory() as elsewhere:
         environment = os.environ | {"HF_HUB_OFFLINE": "1", "HF_MODULES_CACHE": elsewhere}
         process = subprocess.run(
-            program, cwd=elsewhere, env=environment, capture_output=True, text=True, encoding="utf-8"
+            program,
+            cwd=elsewhere,
+            env=environment,
+            stdin=subprocess.DEVNULL,  # whatever asks a question there gets no answer
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
         )
     if process.returncode != 0:
         last_words = (process.stderr.strip() or f"exit status {process.returncode}").splitlines()[-1]

@@ -11,14 +11,12 @@ from torch import Tensor
 from .atomic_folder import atomic_folder
 
 _WEIGHTS = "model.safetensors"
-_RECORD = "averaged_from"
 
 
 def average_checkpoints(checkpoints: Sequence[Path], output: Path) -> None:
     """Write the model folder `output`: weights are the mean of `checkpoints`, every other file comes from the last of them.
 
-    Which checkpoints went in is recorded in the metadata of the weights file (see `averaged_from`). Of the checkpoints, only one tensor
-    is in memory at a time; sums are float64.
+    Sums are float64, and only one tensor of one checkpoint is in memory beside them. The file's bytes depend on the weights alone.
 
     Raises:
         FileNotFoundError: there is no checkpoint, or one has no weights.
@@ -38,17 +36,7 @@ def average_checkpoints(checkpoints: Sequence[Path], output: Path) -> None:
         for file in checkpoints[-1].iterdir():
             if file.is_file() and file.name != _WEIGHTS:
                 shutil.copyfile(file, unfinished / file.name)
-        record = ",".join(checkpoint.name for checkpoint in checkpoints)
-        save_file(averaged, unfinished / _WEIGHTS, metadata={"format": "pt", _RECORD: record})
-
-
-def averaged_from(folder: Path) -> list[str]:
-    """Names of the checkpoints whose mean `folder` holds; empty where it holds no average."""
-    if not (folder / _WEIGHTS).is_file():
-        return []
-    with safe_open(folder / _WEIGHTS, "pt") as weights:
-        record = (weights.metadata() or {}).get(_RECORD, "")
-    return record.split(",") if record else []
+        save_file(averaged, unfinished / _WEIGHTS, metadata={"format": "pt"})
 
 
 def _common_names(checkpoints: Sequence[Path]) -> list[str]:

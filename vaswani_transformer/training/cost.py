@@ -31,7 +31,9 @@ def training_flops(
         target_length: of the longest target.
         target_tokens: real ones.
     """
-    assert config.head_dim is not None and config.value_head_dim is not None  # the configuration resolves them
+    assert (
+        config.head_dim is not None and config.value_head_dim is not None
+    )  # the configuration resolves them
     heads_width = config.head_dim + config.value_head_dim
     encoder_heads, decoder_heads = (
         heads * heads_width for heads in (config.encoder_attention_heads, config.decoder_attention_heads)

@@ -5,6 +5,8 @@ save on the way), average the last checkpoints.
 """
 
 import time
+from collections.abc import Sequence
+from contextlib import closing
 from datetime import timedelta
 from typing import Any
 
@@ -15,8 +17,8 @@ from accelerate.utils import DistributedDataParallelKwargs, InitProcessGroupKwar
 
 from ..modeling_vaswani import VaswaniForConditionalGeneration
 from ..recipe import Recipe, TrainingSettings
-from ..run_folder import RunFolder, write_json
-from .averaging import average_checkpoints, averaged_from
+from ..run_folder import RunFolder, read_json, write_json
+from .averaging import average_checkpoints
 from .checkpoints import list_checkpoints, save_checkpoint, set_search
 from .cost import hardware, versions
 from .interruption import Interruption
@@ -52,8 +54,8 @@ def train(recipe: Recipe, run: RunFolder) -> bool:
     training.resume()
     complete = training.go_on()
     if complete and accelerator.is_main_process:
-        average_last_checkpoints(recipe, run)
-        training.write_facts()
+        training.write_facts(average_last_checkpoints(recipe, run))
+        print(f"The averaged model is in {run.averaged}; log and costs are in {run.log} and {run.training}.")
     accelerator.wait_for_everyone()
     accelerator.end_training()
     return complete
@@ -63,13 +65,8 @@ class Training:
     """The parts of one run and the state that moves through them."""
 
     def __init__(self, recipe: Recipe, run: RunFolder, data: PreparedData, accelerator: Accelerator) -> None:
-        self.recipe, self.settings, self.run, self.data, self.accelerator = (
-            recipe,
-            recipe.training,
-            run,
-            data,
-            accelerator,
-        )
+        self.settings, self.run, self.accelerator = recipe.training, run, accelerator
+        self.tokenizer = data.tokenizer
         self.model = build_model(recipe, len(data.tokenizer), accelerator.device)
         self.loss = TranslationLoss(self.model, self.settings.label_smoothing)
         self.adam = build_adam(self.model.parameters(), self.settings)
@@ -77,7 +74,6 @@ class Training:
         self.updater = Updater(recipe, self.model.config, data.train, accelerator, module, optimizer)
         self.validator = Validator(recipe, data.tokenizer, data.validation)
         self.state = TrainState()
-        self.log: TrainingLog | None = None
 
     def resume(self) -> None:
         """Load the newest state, if there is one, and begin the log behind it."""
@@ -86,19 +82,19 @@ class Training:
             scale = load_state(found, self.state, self.model, self.adam)
             if self.accelerator.scaler is not None:
                 self.accelerator.scaler.load_state_dict(scale)
-        if self.accelerator.is_main_process:
-            self.log = TrainingLog(self.run.log, self.state.update)
-        self.bar = ProgressBar(self.state.update, self.settings.updates, silent=self.log is None)
+        silent = not self.accelerator.is_main_process
+        self.log = TrainingLog(self.run.log, self.state.update, silent)
+        self.bar = ProgressBar(self.state.update, self.settings.updates, silent)
         if found is not None:
             self.bar.say(f"Going on after update {self.state.update}, from {found}")
 
     def go_on(self) -> bool:
         """Update until the last one, until validation stops improving, or until a signal; returns whether the training is complete."""
         stop = False
-        with Interruption() as interruption:
+        with closing(self.log), closing(self.bar), Interruption() as interruption:
             while not (stop or self.is_complete):
                 started = time.perf_counter()
-                outcome = self.updater.run(self.state.update + 1, interruption.requested)
+                outcome = self.updater.run(self.state.update + 1, interruption)
                 stop = outcome.stop_requested
                 self._count(outcome, time.perf_counter() - started)
                 self._report(outcome)
@@ -109,9 +105,6 @@ class Training:
                     self._save_checkpoint()
                 if stop or self._is_due(self.settings.checkpoint_every):
                     self._save_state()
-        self.bar.close()
-        if self.log is not None:
-            self.log.close()
         if not self.is_complete:
             self.accelerator.print(
                 f"Stopped after update {self.state.update} of {self.settings.updates}; the state is saved in {self.run.state}. "
@@ -167,14 +160,8 @@ class Training:
         if self.accelerator.is_main_process:
             record = self.validator.run(self.loss)
             scores = [record["bleu"]]
-            self._write(
-                {
-                    "kind": "validation",
-                    "update": self.state.update,
-                    **record,
-                    "seconds": self.state.total.seconds,
-                }
-            )
+            place = {"kind": "validation", "update": self.state.update}
+            self._write({**place, **record, "seconds": self.state.total.seconds})
             self.bar.say(_describe(self.state.update, record))
         score = broadcast_object_list(scores)[0]
         if self.state.best_score is None or score > self.state.best_score:
@@ -183,42 +170,28 @@ class Training:
             self.state.validations_without_gain += 1
 
     def _write(self, record: dict[str, Any]) -> None:
-        if self.log is not None:
-            self.log.write(record)
-        numbers = {
-            f"{record['kind']}/{key}": value
-            for key, value in record.items()
-            if isinstance(value, int | float)
-        }
-        self.accelerator.log(numbers, step=record["update"])
+        self.log.write(record)
+        kind, step = record["kind"], record["update"]
+        numbers = {f"{kind}/{key}": value for key, value in record.items() if isinstance(value, int | float)}
+        self.accelerator.log(numbers, step=step)
 
     def _save_checkpoint(self) -> None:
         if self.accelerator.is_main_process:
-            save_checkpoint(
-                self.run,
-                self.state.update,
-                self.model,
-                self.data.tokenizer,
-                self.settings.average_checkpoints,
-            )
+            keep = self.settings.average_checkpoints
+            save_checkpoint(self.run, self.state.update, self.model, self.tokenizer, keep)
         self.accelerator.wait_for_everyone()
 
     def _save_state(self) -> None:
-        if self.log is not None:
+        if self.accelerator.is_main_process:
             self.log.flush_to_disk()
             scaler = self.accelerator.scaler
-            save_state(
-                self.run.state,
-                self.state,
-                self.model,
-                self.adam,
-                {} if scaler is None else scaler.state_dict(),
-            )
+            loss_scaler = {} if scaler is None else scaler.state_dict()
+            save_state(self.run.state, self.state, self.model, self.adam, loss_scaler)
             self.write_facts()
         self.accelerator.wait_for_everyone()
 
-    def write_facts(self) -> None:
-        """`training.json`: what it took so far."""
+    def write_facts(self, averaged: Sequence[str] = ()) -> None:
+        """`training.json`: what it took so far, and which checkpoints went into the average once there is one."""
         total = self.state.total
         write_json(self.run.training, {
             "updates": self.state.update,
@@ -235,7 +208,7 @@ class Training:
             "versions": versions(),
             "best_bleu": self.state.best_score,
             "stopped_early": self._is_out_of_patience,
-            "averaged_checkpoints": averaged_from(self.run.averaged),
+            "averaged_checkpoints": list(averaged),
         })  # fmt: skip
 
 
@@ -253,6 +226,8 @@ def build_accelerator(recipe: Recipe, run: RunFolder) -> Accelerator:
                 f"The tracker {tracker!r} of `training.trackers` is not installed; available: {choice}."
             )
     accelerator = Accelerator(
+        # Said outright, or the processes that a launcher starts on a machine without GPUs do not see each other
+        cpu=not torch.accelerator.is_available(),
         mixed_precision=_MIXED_PRECISION[recipe.training.precision],
         log_with=list(recipe.training.trackers) or None,
         project_dir=run.path,
@@ -284,11 +259,13 @@ def build_model(recipe: Recipe, vocab_size: int, device: torch.device) -> Vaswan
     return model.train()
 
 
-def average_last_checkpoints(recipe: Recipe, run: RunFolder) -> None:
-    """Write `averaged`, unless it already holds the mean of exactly these checkpoints."""
+def average_last_checkpoints(recipe: Recipe, run: RunFolder) -> list[str]:
+    """Write `averaged`, unless it already is the mean of exactly these checkpoints; returns their names."""
     last = list_checkpoints(run)[-max(recipe.training.average_checkpoints, 1) :]
-    if averaged_from(run.averaged) != [checkpoint.name for checkpoint in last]:
+    names = [checkpoint.name for checkpoint in last]
+    if not run.averaged.exists() or read_json(run.training)["averaged_checkpoints"] != names:
         average_checkpoints(last, run.averaged)
+    return names
 
 
 def _describe(update: int, record: dict[str, Any]) -> str:

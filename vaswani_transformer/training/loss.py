@@ -83,7 +83,9 @@ class TranslationLoss(nn.Module):
         )
         hidden = output.last_hidden_state.flatten(0, 1).index_select(0, target_positions)  # [N, D]
         targets = labels.flatten().index_select(0, target_positions)  # [N]
-        return smoothed_cross_entropy(hidden, self.model.get_output_embeddings().weight, targets, self.smoothing)
+        return smoothed_cross_entropy(
+            hidden, self.model.get_output_embeddings().weight, targets, self.smoothing
+        )
 
 
 def target_positions(labels: Tensor) -> Tensor:

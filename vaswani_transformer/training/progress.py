@@ -11,17 +11,18 @@ from ..run_folder import write_text
 
 
 class TrainingLog:
-    """`log.jsonl`: a record a line, complete up to the update the run resumes from, without gaps and without doubles."""
+    """`log.jsonl`: a record a line, without gaps and without doubles; silent on every rank but the first."""
 
-    def __init__(self, path: Path, resumed_update: int) -> None:
+    def __init__(self, path: Path, resumed_update: int, silent: bool) -> None:
         """Open the log; records of updates after `resumed_update`, which will be done again, are cut off."""
-        self.path = path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if path.exists():
-            _cut(path, resumed_update)
-        self._stream = open(path, "a", encoding="utf-8", buffering=1)  # noqa: SIM115 (closed by `close`)
+        if not silent:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if path.exists():
+                _cut(path, resumed_update)
+        self._stream = open(os.devnull if silent else path, "a", encoding="utf-8", buffering=1)  # noqa: SIM115
 
     def write(self, record: dict[str, Any]) -> None:
+        """Add a record, which has a `kind` and an `update`; it is in the file when this returns."""
         self._stream.write(json.dumps(record, ensure_ascii=False) + "\n")
 
     def flush_to_disk(self) -> None:

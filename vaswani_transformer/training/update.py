@@ -15,6 +15,7 @@ from ..data.batching import BatchStream, collate
 from ..data.encoding import EncodedCorpus
 from ..recipe import Recipe
 from .cost import training_flops
+from .interruption import Interruption
 from .loss import target_positions
 from .optimization import clip_gradients, gradient_norm, learning_rate, set_learning_rate
 from .state import Totals
@@ -74,12 +75,12 @@ class Updater:
         # Complains before the first update if the ranks cannot share evenly
         self.stream.share(0, self.rank, self.ranks)
 
-    def run(self, update: int, stop_requested: bool = False) -> UpdateOutcome:
+    def run(self, update: int, interruption: Interruption | None = None) -> UpdateOutcome:
         """Do update number `update`, counted from 1.
 
         Args:
             update: its number decides its pairs, its dropout and its learning rate.
-            stop_requested: whether this rank wants to stop; the outcome says whether any rank does.
+            interruption: asked at the end whether this rank shall stop; the outcome says whether any rank shall.
 
         Raises:
             FloatingPointError: loss or gradients are not finite; weights are as before, and the sentence names the pairs.
@@ -90,7 +91,8 @@ class Updater:
         if self.accelerator.scaler is not None:
             self.accelerator.unscale_gradients(self.optimizer)
         norm = gradient_norm(self.module.parameters())
-        by_micro_batch, norm_value, stop = self._share(losses, norm, stop_requested)
+        wants_to_stop = interruption is not None and interruption.requested
+        by_micro_batch, norm_value, stop = self._share(losses, norm, wants_to_stop)
         self._check_finite(update, plan, by_micro_batch, norm_value)
         rate = learning_rate(
             update, self.config.d_model, self.settings.warmup_updates, self.settings.learning_rate_scale
@@ -121,10 +123,10 @@ class Updater:
         return losses
 
     def _share(
-        self, losses: Tensor, norm: Tensor, stop_requested: bool
+        self, losses: Tensor, norm: Tensor, wants_to_stop: bool
     ) -> tuple[list[list[float]], float, bool]:
         """Make known to all ranks what each knows, in one message."""
-        known = torch.cat([losses.flatten(), losses.new_tensor([stop_requested])])
+        known = torch.cat([losses.flatten(), losses.new_tensor([wants_to_stop])])
         if self.ranks > 1:
             torch.distributed.all_reduce(known)
         *values, stops, norm_value = torch.cat([known, norm.to(known).unsqueeze(0)]).tolist()

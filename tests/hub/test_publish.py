@@ -1,0 +1,105 @@
+import json
+import re
+from pathlib import Path
+
+import pytest
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+from vaswani_transformer.evaluation.translate import translate
+from vaswani_transformer.hub.publish import PublishError, assemble, check, list_files, publish
+from vaswani_transformer.run_folder import RunFolder
+
+PUBLISHED = [
+    "README.md", "config.json", "configuration_vaswani.py", "curves.png", "decoding.py", "evaluation.json",
+    "generation_config.json", "model.safetensors", "modeling_vaswani.py", "pipeline_translation.py", "tokenizer.json",
+    "tokenizer_config.json",
+]  # fmt: skip
+
+
+def test_the_folder_holds_what_the_hub_needs_and_nothing_else(run: RunFolder) -> None:
+    folder = assemble(run, "somebody/toy")
+    assert [file.name for file in list_files(folder)] == PUBLISHED
+    assert (folder / "model.safetensors").read_bytes() == (run.averaged / "model.safetensors").read_bytes()
+    assert 'model="somebody/toy"' in (folder / "README.md").read_text(encoding="utf-8")
+    assert (
+        "AutoModelForSeq2SeqLM"
+        in json.loads((folder / "config.json").read_text(encoding="utf-8"))["auto_map"]
+    )
+    assert not list(run.path.glob(".*"))
+
+
+def test_a_checkpoint_without_the_code_gets_it(run: RunFolder) -> None:
+    for file in run.averaged.glob("*.py"):
+        file.unlink()
+    assert [file.name for file in list_files(assemble(run))] == PUBLISHED
+
+
+def test_assembling_again_replaces_the_folder(run: RunFolder) -> None:
+    folder = assemble(run)
+    (folder / "stray.txt").write_text("", encoding="utf-8")
+    assert [file.name for file in list_files(assemble(run))] == PUBLISHED
+
+
+@pytest.mark.parametrize("name", ["optimizer.pt", "pytorch_model.bin", "weights.pkl", "notes.txt"])
+def test_pickles_and_strangers_are_refused(run: RunFolder, name: str) -> None:
+    (run.averaged / name).write_bytes(b"anything")
+    with pytest.raises(ValueError, match=re.escape(name)):
+        assemble(run)
+    assert not run.published.exists()
+
+    (run.averaged / name).unlink()
+    (assemble(run) / name).write_bytes(b"anything")
+    with pytest.raises(PublishError, match=f"{re.escape(name)} does not belong"):
+        publish(run.published)
+
+
+def test_scores_of_other_weights_are_refused(run: RunFolder) -> None:
+    weights = run.averaged / "model.safetensors"
+    weights.write_bytes(weights.read_bytes() + b" ")
+    with pytest.raises(ValueError, match="evaluate the run again"):
+        assemble(run)
+
+
+def test_what_is_missing_is_named(run: RunFolder, tmp_path: Path) -> None:
+    with pytest.raises(PublishError, match=r"neither a run's folder nor a published one: config\.json"):
+        publish(tmp_path)
+    run.evaluation.unlink()
+    with pytest.raises(FileNotFoundError, match=r"evaluate_model\.py"):
+        assemble(run)
+    (run.averaged / "tokenizer.json").unlink()
+    with pytest.raises(FileNotFoundError, match=r"lacks tokenizer\.json"):
+        assemble(run)
+
+
+def test_a_failure_leaves_the_folder_that_was_there(run: RunFolder) -> None:
+    before = {file.name: file.read_bytes() for file in assemble(run).iterdir()}
+    run.training.unlink()
+    with pytest.raises(FileNotFoundError, match=r"training\.json"):
+        assemble(run)
+    assert {file.name: file.read_bytes() for file in run.published.iterdir()} == before
+    assert not list(run.path.glob(".*"))
+
+
+def test_a_process_without_the_package_translates_as_the_package_does(
+    run: RunFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    publish(run.path, "somebody/toy", dry_run=True)
+    said = capsys.readouterr().out
+    model = AutoModelForSeq2SeqLM.from_pretrained(run.published)
+    tokenizer = AutoTokenizer.from_pretrained(run.published)
+    sentence = json.loads(run.evaluation.read_text(encoding="utf-8"))["test_sets"][0]["samples"][0]["source"]
+    assert repr(translate(model, tokenizer, [sentence])[0]) in said
+    assert "Dry run: would be uploaded to https://huggingface.co/somebody/toy, branch main." in said
+    for file in run.published.iterdir():
+        assert re.search(rf"{file.stat().st_size:,} bytes  {re.escape(file.name)}\n", said)
+
+
+def test_code_that_needs_the_package_is_found_out(run: RunFolder) -> None:
+    code = assemble(run) / "modeling_vaswani.py"
+    text = code.read_text(encoding="utf-8").replace(
+        "from .configuration_vaswani", "from vaswani_transformer.configuration_vaswani"
+    )
+    code.write_text(text, encoding="utf-8")
+    with pytest.raises(PublishError, match="does not load without the package") as error:
+        check(run.published)
+    assert "vaswani_transformer" in str(error.value).partition("not published: ")[2]

@@ -1,0 +1,139 @@
+"""The README is tested too: its commands and options exist, its Python compiles, its recipes load, its links lead on."""
+
+import ast
+import importlib
+import itertools
+import os
+import re
+import shlex
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+import yaml
+
+from vaswani_transformer.recipe import load_recipe, parse_recipe
+
+ROOT = Path(__file__).parents[1]
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
+NOT_OURS = {"git", "cd", "source", "pip", "hf", "export", "pre-commit"}
+"""Commands of other programs, which the README may name and which need a network or change the shell."""
+
+
+@cache
+def readme() -> str:
+    return (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(*languages: str) -> list[str]:
+    return [body for language, body in FENCE.findall(readme()) if language in languages]
+
+
+def commands() -> list[list[str]]:
+    """The words of every command in the shell blocks; comments are gone and continued lines are one."""
+    text = "\n".join(blocks("bash", "sh", "shell", "console")).replace("\\\n", " ")
+    lines = [line.strip().removeprefix("$ ") for line in text.splitlines()]
+    return [words for line in lines if (words := shlex.split(line, comments=True))]
+
+
+@cache
+def help_of(script: str) -> str:
+    command, environment = [sys.executable, script, "--help"], os.environ | {"PYTHONPATH": str(ROOT)}
+    shown = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
+    assert shown.returncode == 0, f"{script} --help failed: {shown.stderr[-500:]}"
+    return shown.stdout
+
+
+def check_command(words: list[str]) -> None:
+    """A command is one of ours that exists and takes these options, or a well-known one of somebody else's."""
+    while words and re.fullmatch(
+        r"[A-Z_]+=.*", words[0]
+    ):  # settings in front, as in OMP_NUM_THREADS=1 python ...
+        words = words[1:]
+    if words[0] in NOT_OURS:
+        return
+    script = next(
+        (word for word in words if word.startswith("scripts/") and word.endswith((".py", ".sh"))), None
+    )
+    assert script is not None, f"nobody tests the command {shlex.join(words)}"
+    launcher = words[: words.index(script)]
+    assert launcher[:1] == ["bash"] or launcher[-1:] == ["python"] or launcher[:2] == ["accelerate", "launch"]
+    assert (ROOT / script).is_file(), f"{script} does not exist"
+    arguments = words[words.index(script) + 1 :]
+    for option in (word.partition("=")[0] for word in arguments if word.startswith("--")):
+        known = help_of(script) if script.endswith(".py") else (ROOT / script).read_text(encoding="utf-8")
+        assert re.search(rf"(?<![\w-]){re.escape(option)}(?![\w-])", known), (
+            f"{script} does not know {option}"
+        )
+    check_recipe(arguments)
+
+
+def check_recipe(arguments: list[str]) -> None:
+    recipes = [word for word in arguments if word.startswith("scripts/recipes/")]
+    overrides = [value for option, value in itertools.pairwise(arguments) if option == "--set"]
+    for recipe in recipes:
+        load_recipe(ROOT / recipe, overrides)
+
+
+def test_the_long_way_is_made_of_commands_that_exist() -> None:
+    lines = (ROOT / "scripts" / "wmt14_en_de.sh").read_text(encoding="utf-8").splitlines()
+    steps = [shlex.split(line) for line in lines if line.startswith(("python ", "accelerate "))]
+    assert len(steps) == 4
+    for words in steps:
+        check_command(words)
+
+
+def test_the_two_commands_are_there() -> None:
+    assert {"bash scripts/quickstart.sh", "bash scripts/test.sh"} <= {
+        shlex.join(words) for words in commands()
+    }
+
+
+def test_every_command_exists_and_knows_its_options() -> None:
+    for words in commands():
+        check_command(words)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "python scripts/absent.py",
+        "python scripts/train.py scripts/recipes/builtin_tiny.yaml --no-such-option",
+        "python scripts/train.py scripts/recipes/builtin_tiny.yaml --set training.update=3",
+        "python scripts/train.py scripts/recipes/absent.yaml",
+        "make",
+    ],
+)
+def test_a_wrong_command_would_be_seen(command: str) -> None:
+    with pytest.raises((AssertionError, ValueError, FileNotFoundError)):
+        check_command(shlex.split(command))
+
+
+def test_python_examples_compile_and_import_what_exists() -> None:
+    for body in blocks("python", "py"):
+        for node in ast.walk(ast.parse(body)):
+            if isinstance(node, ast.Import):
+                for alias in node.names:
+                    importlib.import_module(alias.name)
+            elif isinstance(node, ast.ImportFrom):
+                module = importlib.import_module(str(node.module))
+                for alias in node.names:
+                    assert hasattr(module, alias.name), f"{node.module} has no {alias.name}"
+
+
+def test_recipes_in_the_text_load() -> None:
+    for body in blocks("yaml", "yml"):
+        tree = yaml.safe_load(body)
+        if "training" in tree and "data" in tree:
+            parse_recipe(tree)
+
+
+def test_files_that_are_named_exist() -> None:
+    linked = [
+        target.partition("#")[0] for target in re.findall(r"\]\(([^)\s]+)\)", readme()) if "://" not in target
+    ]
+    coded = re.findall(r"`((?:vaswani_transformer|scripts|tests|model_cards|\.ci)/[\w./-]*)`", readme())
+    missing = [name for name in {*linked, *coded} if name and not (ROOT / name).exists()]
+    assert not missing

@@ -1,0 +1,68 @@
+"""A world small enough to train in a second: numbers spelled out in two made-up languages."""
+
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from accelerate.state import AcceleratorState
+
+from vaswani_transformer.recipe import Recipe, parse_recipe
+from vaswani_transformer.run_folder import RunFolder
+
+SOURCE = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
+TARGET = ["null", "eins", "zwei", "drei", "vier", "fuenf", "sechs", "sieben", "acht", "neun"]
+
+
+@pytest.fixture(autouse=True)
+def fresh_accelerate() -> Iterator[None]:
+    """Accelerate remembers precision and devices for the whole process."""
+    yield
+    AcceleratorState._reset_state(reset_partial_state=True)
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    """A folder with 60 training and 4 validation pairs of one to three words."""
+    numbers = [digits for length in (1, 2, 3) for digits in itertools.product(range(10), repeat=length)][::17]
+    for name, chosen in (("train", numbers[:60]), ("validation", numbers[60:64])):
+        for side, words in (("en", SOURCE), ("de", TARGET)):
+            lines = [" ".join(words[digit] for digit in digits) for digits in chosen]
+            (tmp_path / f"{name}.{side}").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return tmp_path
+
+
+@pytest.fixture
+def make_recipe(corpus: Path) -> Callable[..., Recipe]:
+    """Build a tiny recipe; keyword arguments change its training settings."""
+
+    def make(batching: dict[str, int] | None = None, **training: Any) -> Recipe:
+        width = {"d_model": 16, "encoder_ffn_dim": 32, "decoder_ffn_dim": 32}
+        heads = {"encoder_attention_heads": 2, "decoder_attention_heads": 2}
+        return parse_recipe({
+            "name": "numbers",
+            "source_language": "en",
+            "target_language": "de",
+            "data": {
+                "root": str(corpus),
+                "train": [{"format": "lines", "source": "train.en", "target": "train.de"}],
+                "validation": {"format": "lines", "source": "validation.en", "target": "validation.de"},
+                "test": {},
+            },
+            "tokenizer": {"vocab_size": 280},
+            "model": {"preset": "tiny", "encoder_layers": 1, "decoder_layers": 1, "dropout": 0.1, **width, **heads},
+            "batching": {"source_tokens": 256, "target_tokens": 256, "micro_batches": 2, **(batching or {})},
+            "training": {
+                "updates": 8, "warmup_updates": 4, "log_every": 3, "validate_every": 4, "checkpoint_every": 4,
+                "average_checkpoints": 2, **training,
+            },
+            "search": {"num_beams": 2, "extra_length": 5},
+        })  # fmt: skip
+
+    return make
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunFolder:
+    return RunFolder(tmp_path / "run")

@@ -1,0 +1,58 @@
+"""Means worked out by hand, and refusals that name what does not match."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from vaswani_transformer.training.averaging import average_checkpoints
+
+
+def _checkpoint(path: Path, **tensors: torch.Tensor) -> Path:
+    path.mkdir()
+    save_file(tensors, path / "model.safetensors")
+    (path / "config.json").write_text(path.name, encoding="utf-8")
+    return path
+
+
+def test_the_mean_by_hand(tmp_path: Path) -> None:
+    folders = [
+        _checkpoint(tmp_path / "step-1", a=torch.tensor([1.0, 2.0]), b=torch.tensor([[4.0]])),
+        _checkpoint(tmp_path / "step-2", a=torch.tensor([2.0, 4.0]), b=torch.tensor([[5.0]])),
+        _checkpoint(tmp_path / "step-3", a=torch.tensor([6.0, 0.0]), b=torch.tensor([[0.0]])),
+    ]
+    average_checkpoints(folders, tmp_path / "averaged")
+    averaged = load_file(tmp_path / "averaged" / "model.safetensors")
+    assert {name: tensor.tolist() for name, tensor in averaged.items()} == {"a": [3.0, 2.0], "b": [[3.0]]}
+    assert (tmp_path / "averaged" / "config.json").read_text(encoding="utf-8") == "step-3"
+
+
+def test_sums_do_not_round_in_float32(tmp_path: Path) -> None:
+    # 2^24 + 1 is no float32: adding up in float32 would lose both ones
+    folders = [
+        _checkpoint(tmp_path / f"step-{i}", a=torch.tensor([value]))
+        for i, value in enumerate((2.0**24, 1.0, 1.0))
+    ]
+    average_checkpoints(folders, tmp_path / "averaged")
+    expected = torch.tensor((2**24 + 2) / 3, dtype=torch.float64).float()
+    assert load_file(tmp_path / "averaged" / "model.safetensors")["a"].item() == expected.item()
+
+
+def test_other_shapes_and_names_are_refused(tmp_path: Path) -> None:
+    first = _checkpoint(tmp_path / "step-1", a=torch.zeros(2))
+    wide = _checkpoint(tmp_path / "step-2", a=torch.zeros(3))
+    extra = _checkpoint(tmp_path / "step-3", a=torch.zeros(2), b=torch.zeros(1))
+    with pytest.raises(ValueError, match=r"step-2 cannot be averaged with .*step-1: `a` is of shape \[3\]"):
+        average_checkpoints([first, wide], tmp_path / "averaged")
+    with pytest.raises(ValueError, match=r"`b` is of shape \[1\] in the one and missing in the other"):
+        average_checkpoints([first, extra], tmp_path / "averaged")
+    assert not (tmp_path / "averaged").exists()
+
+
+def test_nothing_to_average(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="no checkpoints to average"):
+        average_checkpoints([], tmp_path / "averaged")
+    (tmp_path / "step-1").mkdir()
+    with pytest.raises(FileNotFoundError, match=r"step-1.model\.safetensors is missing"):
+        average_checkpoints([tmp_path / "step-1"], tmp_path / "averaged")

@@ -1,0 +1,31 @@
+"""FLOPs of a model small enough to count on paper."""
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from vaswani_transformer.configuration_vaswani import VaswaniConfig
+from vaswani_transformer.modeling_vaswani import VaswaniForConditionalGeneration
+from vaswani_transformer.training.cost import training_flops
+from vaswani_transformer.training.loss import TranslationLoss, target_positions
+
+
+def test_flops_by_hand() -> None:
+    config = VaswaniConfig(
+        vocab_size=11, d_model=4, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2,
+        decoder_attention_heads=2, encoder_ffn_dim=8, decoder_ffn_dim=8,
+    )  # fmt: skip
+    # Two sentences, 3 source and 5 target positions each, 7 real target tokens. Every projection is 4 x 4 = 16, feed-forward 2 * 32 = 64.
+    encoder = 3 * (4 * 16 + 64) + 3 * 3 * 2 * 4
+    decoder = 5 * (4 * 16 + 2 * 16 + 64) + 3 * (2 * 16) + (5 * 5 + 5 * 3) * 2 * 4
+    assert training_flops(config, 2, 3, 5, 7) == 6 * (2 * (encoder + decoder) + 7 * 11 * 4)
+
+
+def test_flops_follow_torchs_own_counter() -> None:
+    config = VaswaniConfig.from_preset("tiny", vocab_size=300)
+    loss = TranslationLoss(VaswaniForConditionalGeneration(config), smoothing=0.1)
+    loss.model.set_attn_implementation("eager")
+    source, labels = torch.full((2, 7), 5), torch.full((2, 5), 6)
+    with FlopCounterMode(display=False) as counter:
+        loss(source, torch.ones_like(source), labels, target_positions(labels)).smoothed.backward()
+    assert training_flops(config, 2, 7, 5, 10) == pytest.approx(counter.get_total_flops(), rel=0.01)

@@ -1,0 +1,254 @@
+"""Whole trainings of a second each: resuming, stopping, refusing, several processes."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from safetensors.torch import load_file
+from transformers import AutoTokenizer, GenerationConfig
+
+from vaswani_transformer.modeling_vaswani import VaswaniForConditionalGeneration
+from vaswani_transformer.recipe import Recipe
+from vaswani_transformer.run_folder import RunFolder, read_json, read_json_lines
+from vaswani_transformer.training import update as update_module
+from vaswani_transformer.training import validation as validation_module
+from vaswani_transformer.training.checkpoints import list_checkpoints
+from vaswani_transformer.training.engine import train
+from vaswani_transformer.training.update import Updater
+
+ROOT = Path(__file__).parents[2]
+_CLOCK = ("seconds", "tokens_per_second")
+
+
+def _log(run: RunFolder) -> list[dict[str, Any]]:
+    """The log without what the clock decides."""
+    return [
+        {key: value for key, value in record.items() if key not in _CLOCK}
+        for record in read_json_lines(run.log)
+    ]
+
+
+def _bits(run: RunFolder, update: int) -> list[bytes]:
+    files = [run.state / f"update-{update}" / name for name in ("model.safetensors", "optimizer.safetensors")]
+    return [file.read_bytes() for file in [*files, run.averaged / "model.safetensors"]]
+
+
+def _at_update(number: int, act: Callable[[], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let something happen while update `number` loads its first batch."""
+    load, seen = update_module.load_batch, []
+
+    def load_and_act(*arguments: Any) -> Any:
+        seen.append(1)
+        if len(seen) == 2 * (number - 1) + 1:
+            act()
+        return load(*arguments)
+
+    monkeypatch.setattr(update_module, "load_batch", load_and_act)
+
+
+@pytest.fixture
+def finished(make_recipe: Callable[..., Recipe], tmp_path: Path) -> RunFolder:
+    """A training of 8 updates that nothing disturbed."""
+    run = RunFolder(tmp_path / "undisturbed")
+    assert train(make_recipe(), run)
+    return run
+
+
+def test_a_training_leaves_what_it_promises(finished: RunFolder) -> None:
+    records = _log(finished)
+    assert [(record["kind"], record["update"]) for record in records] == [
+        ("train", 3), ("validation", 4), ("train", 6), ("train", 8), ("validation", 8),
+    ]  # fmt: skip
+    assert records[0]["loss"] > records[3]["loss"]
+    assert len(records[1]["samples"]) == 3
+    assert [path.name for path in list_checkpoints(finished)] == ["step-4", "step-8"]
+    facts = read_json(finished.training)
+    assert facts["updates"] == 8
+    assert facts["averaged_checkpoints"] == ["step-4", "step-8"]
+    assert facts["target_tokens"] == records[3]["target_tokens"]
+    assert facts["flops"] > 6 * 1e3 * facts["target_tokens"]
+    cleaning = read_json(finished.cleaning)
+    assert (cleaning["pairs_in"], cleaning["kept"]) == (60, 60)
+    assert len(cleaning["file_hashes"]["train"]) == len(cleaning["file_hashes"]["validation"]) == 2
+
+
+def test_the_average_is_a_model_that_loads(finished: RunFolder) -> None:
+    model = VaswaniForConditionalGeneration.from_pretrained(finished.averaged)
+    tokenizer = AutoTokenizer.from_pretrained(finished.averaged)
+    assert model.config.vocab_size == len(tokenizer)
+    search = GenerationConfig.from_pretrained(finished.averaged)
+    assert (search.num_beams, search.length_penalty, search.length_penalty_type, search.extra_length) == (
+        2,
+        0.6,
+        "gnmt",
+        5,
+    )
+    weights = [
+        load_file(path / "model.safetensors") for path in (finished.checkpoint(4), finished.checkpoint(8))
+    ]
+    averaged = load_file(finished.averaged / "model.safetensors")
+    name = "model.shared.weight"
+    expected = ((weights[0][name].double() + weights[1][name].double()) / 2).float()
+    assert averaged[name].equal(expected)
+
+
+def test_a_killed_training_resumes_to_the_same_bits(
+    finished: RunFolder, make_recipe: Callable[..., Recipe], run: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Killed(BaseException):
+        pass
+
+    def kill() -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        _at_update(7, kill, patch)
+        with pytest.raises(Killed):
+            train(make_recipe(), run)
+    assert [path.name for path in run.state.iterdir()] == ["update-4"]
+    assert _log(run)[-1]["update"] == 6
+    assert train(make_recipe(), run)
+    assert _bits(run, 8) == _bits(finished, 8)
+    assert _log(run) == _log(finished)
+
+
+def test_sigterm_finishes_the_update_saves_and_resumes_to_the_same_bits(
+    finished: RunFolder,
+    make_recipe: Callable[..., Recipe],
+    run: RunFolder,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with monkeypatch.context() as patch:
+        _at_update(5, lambda: os.kill(os.getpid(), signal.SIGTERM), patch)
+        assert not train(make_recipe(), run)
+    assert "Stopped after update 5 of 8" in capsys.readouterr().out
+    assert [path.name for path in run.state.iterdir()] == ["update-5"]
+    assert train(make_recipe(), run)
+    assert _bits(run, 8) == _bits(finished, 8)
+    assert _log(run) == _log(finished)
+
+
+def test_more_updates_go_on_where_the_training_ended(
+    finished: RunFolder, make_recipe: Callable[..., Recipe]
+) -> None:
+    assert train(make_recipe(updates=10, log_every=1), finished)
+    assert [record["update"] for record in _log(finished) if record["kind"] == "train"] == [3, 6, 8, 9, 10]
+    assert read_json(finished.training)["averaged_checkpoints"] == ["step-8", "step-10"]
+
+
+def test_a_finished_training_is_left_as_it_is(
+    finished: RunFolder, make_recipe: Callable[..., Recipe]
+) -> None:
+    before = _bits(finished, 8), _log(finished)
+    assert train(make_recipe(), finished)
+    assert (_bits(finished, 8), _log(finished)) == before
+
+
+def test_another_recipe_is_refused_by_name(finished: RunFolder, make_recipe: Callable[..., Recipe]) -> None:
+    with pytest.raises(
+        ValueError, match=r"holds another run.*`training\.label_smoothing` \(0\.1 there, 0\.2 now\)"
+    ):
+        train(make_recipe(label_smoothing=0.2), finished)
+
+
+def test_changed_data_are_refused_once_training_has_begun(
+    finished: RunFolder, make_recipe: Callable[..., Recipe], corpus: Path
+) -> None:
+    with open(corpus / "train.en", "a", encoding="utf-8") as stream:
+        stream.write("nine\n")
+    with pytest.raises(ValueError, match=r"train\.en changed since the training"):
+        train(make_recipe(), finished)
+
+
+def test_a_damaged_state_is_one_sentence(finished: RunFolder, make_recipe: Callable[..., Recipe]) -> None:
+    path = finished.state / "update-8" / "optimizer.safetensors"
+    path.write_bytes(path.read_bytes()[:-4])
+    with pytest.raises(ValueError, match=r"optimizer\.safetensors is damaged"):
+        train(make_recipe(updates=9), finished)
+
+
+def test_training_stops_when_bleu_no_longer_rises(
+    make_recipe: Callable[..., Recipe], run: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scores = iter([10.0, 30.0, 20.0, 30.0, 99.0])
+    record = {"loss": 1.0, "nll": 1.0, "perplexity": 2.7, "chrf": 1.0, "samples": []}
+    monkeypatch.setattr(
+        validation_module.Validator, "run", lambda self, loss: {**record, "bleu": next(scores)}
+    )
+    assert train(make_recipe(updates=50, validate_every=2, patience=2), run)
+    facts = read_json(run.training)
+    assert (facts["updates"], facts["best_bleu"], facts["stopped_early"]) == (8, 30.0, True)
+    assert [path.name for path in list_checkpoints(run)] == ["step-4", "step-8"]
+
+
+def test_a_loss_that_is_not_finite_keeps_the_last_state(
+    make_recipe: Callable[..., Recipe], run: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    updates = Updater._backward
+
+    def poisoned(self: Updater, plan: Any, update: int, target_tokens: int) -> Any:
+        return updates(self, plan, update, target_tokens) * (float("nan") if update == 6 else 1.0)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Updater, "_backward", poisoned)
+        with pytest.raises(FloatingPointError, match=r"update 6 is not finite.*train\.en:\d+"):
+            train(make_recipe(), run)
+    assert [path.name for path in run.state.iterdir()] == ["update-4"]
+    assert train(make_recipe(), run)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"precision": "bfloat16"}, {"gradient_checkpointing": True}, {"trackers": ["tensorboard"]}]
+)
+def test_options_train_too(
+    make_recipe: Callable[..., Recipe], run: RunFolder, settings: dict[str, Any]
+) -> None:
+    assert train(make_recipe(updates=4, validate_every=2, checkpoint_every=2, **settings), run)
+    weights = load_file(run.averaged / "model.safetensors")
+    assert {str(tensor.dtype) for tensor in weights.values()} == {"torch.float32"}
+    if "trackers" in settings:
+        assert list(run.path.rglob("events.out.tfevents.*"))
+
+
+def test_gradient_checkpointing_changes_nothing(make_recipe: Callable[..., Recipe], tmp_path: Path) -> None:
+    runs = [RunFolder(tmp_path / "plain"), RunFolder(tmp_path / "checkpointed")]
+    for run, checkpointing in zip(runs, (False, True), strict=True):
+        train(make_recipe(updates=3, gradient_checkpointing=checkpointing), run)
+    assert _log(runs[0]) == _log(runs[1])
+
+
+def test_a_tracker_that_is_not_there_is_named(make_recipe: Callable[..., Recipe], run: RunFolder) -> None:
+    with pytest.raises(ValueError, match=r"tracker 'notebook' of `training\.trackers` is not installed"):
+        train(make_recipe(trackers=["notebook"]), run)
+
+
+def test_two_processes_give_the_losses_of_one(make_recipe: Callable[..., Recipe], tmp_path: Path) -> None:
+    recipe = make_recipe({"micro_batches": 4}, updates=6, log_every=1, validate_every=3, checkpoint_every=3)
+    alone, together = RunFolder(tmp_path / "alone"), RunFolder(tmp_path / "together")
+    train(recipe, alone)
+    (tmp_path / "recipe.yaml").write_text(recipe.to_yaml(), encoding="utf-8")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    launcher = (
+        f"-m accelerate.commands.launch --multi_gpu --num_processes 2 --main_process_port {port}".split()
+    )
+    script = [ROOT / "scripts" / "train.py", tmp_path / "recipe.yaml", "--run-folder", together.path]
+    command = [sys.executable, *launcher, *map(str, script)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert read_json(together.training)["world_size"] == 2
+    for one, two in zip(_log(alone), _log(together), strict=True):
+        assert one.keys() == two.keys()
+        for key in ("update", "target_tokens", "epoch", "padding_share", "learning_rate"):
+            assert one.get(key) == two.get(key)
+        assert two["loss"] == pytest.approx(one["loss"], rel=1e-5)
+        assert two["nll"] == pytest.approx(one["nll"], rel=1e-5)

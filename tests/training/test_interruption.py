@@ -1,0 +1,31 @@
+"""The first signal is a request, its echo is ignored, a later one is an order."""
+
+import os
+import signal
+
+import pytest
+
+from vaswani_transformer.training import interruption
+from vaswani_transformer.training.interruption import Interruption
+
+
+def test_the_first_signal_only_asks() -> None:
+    with Interruption() as asked:
+        assert not asked.requested
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGINT)  # the echo of a launcher
+        assert asked.requested
+
+
+def test_a_later_signal_acts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interruption, "_ECHO_SECONDS", -1.0)
+    with pytest.raises(KeyboardInterrupt), Interruption():
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_handlers_are_put_back() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with Interruption():
+        assert signal.getsignal(signal.SIGTERM) != before
+    assert signal.getsignal(signal.SIGTERM) == before
