@@ -40,7 +40,12 @@ def test_defaults_are_the_papers_base_model() -> None:
 
 def test_presets_are_what_table_3_says() -> None:
     big = VaswaniConfig.from_preset("big")
-    assert (big.d_model, big.encoder_ffn_dim, big.encoder_attention_heads, big.head_dim) == (1024, 4096, 16, 64)
+    assert (big.d_model, big.encoder_ffn_dim, big.encoder_attention_heads, big.head_dim) == (
+        1024,
+        4096,
+        16,
+        64,
+    )
     assert (big.decoder_ffn_dim, big.decoder_attention_heads, big.dropout) == (4096, 16, 0.3)
     assert VaswaniConfig.from_preset("base").to_dict() == VaswaniConfig().to_dict()
     assert VaswaniConfig.from_preset("tiny", dropout=0.3, vocab_size=100).dropout == 0.3
@@ -62,7 +67,9 @@ def test_names_that_transformers_reads() -> None:
 
 
 def test_a_saved_configuration_comes_back(tmp_path: Path) -> None:
-    config = VaswaniConfig.from_preset("tiny", sinusoidal_layout="tensor2tensor", eos_token_id=[2, 3], value_head_dim=8)
+    config = VaswaniConfig.from_preset(
+        "tiny", sinusoidal_layout="tensor2tensor", eos_token_id=[2, 3], value_head_dim=8
+    )
     config.save_pretrained(tmp_path)
     assert VaswaniConfig.from_pretrained(tmp_path).to_dict() == config.to_dict()
 
@@ -82,12 +89,18 @@ def test_a_loaded_configuration_names_no_pipeline_that_needs_trust(tmp_path: Pat
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"d_model": 100}, "8 attention heads do not divide `d_model` = 100 evenly; change one of them or set `head_dim`"),
+        (
+            {"d_model": 100},
+            "8 attention heads do not divide `d_model` = 100 evenly; change one of them or set `head_dim`",
+        ),
         ({"decoder_attention_heads": 4}, "encoder has 8 heads and the decoder 4, .* set `head_dim`"),
         ({"head_dim": 0}, "`head_dim` must be at least 1, not 0"),
         ({"encoder_layers": 0}, "`encoder_layers` must be at least 1, not 0"),
         ({"vocab_size": -1}, "`vocab_size` must be at least 1, not -1"),
-        ({"d_model": 63, "head_dim": 8}, 'need an even `d_model`, not 63; .*`position_embedding_type="learned"`'),
+        (
+            {"d_model": 63, "head_dim": 8},
+            'need an even `d_model`, not 63; .*`position_embedding_type="learned"`',
+        ),
         ({"dropout": 1.0}, "`dropout` is a probability below 1, not 1.0"),
         ({"attention_dropout": -0.1}, "`attention_dropout` is a probability below 1, not -0.1"),
         ({"layer_norm_eps": 0.0}, "`layer_norm_eps` must be above 0"),
@@ -97,7 +110,9 @@ def test_a_loaded_configuration_names_no_pipeline_that_needs_trust(tmp_path: Pat
         ({"decoder_start_token_id": 99_999}, "`decoder_start_token_id` is 99999, but the vocabulary"),
     ],
 )
-def test_settings_that_contradict_each_other_give_one_sentence(settings: dict[str, Any], sentence: str) -> None:
+def test_settings_that_contradict_each_other_give_one_sentence(
+    settings: dict[str, Any], sentence: str
+) -> None:
     with pytest.raises(ValueError, match=sentence) as error:
         VaswaniConfig(**settings)
     assert "\n" not in str(error.value)
@@ -114,7 +129,9 @@ def test_settings_that_contradict_each_other_give_one_sentence(settings: dict[st
         ({"d_model": "512"}, "'d_model' expected int, got str"),
     ],
 )
-def test_values_of_a_wrong_kind_name_the_field_and_its_values(settings: dict[str, Any], sentence: str) -> None:
+def test_values_of_a_wrong_kind_name_the_field_and_its_values(
+    settings: dict[str, Any], sentence: str
+) -> None:
     with pytest.raises(StrictDataclassFieldValidationError, match=sentence):
         VaswaniConfig(**settings)
 

@@ -199,14 +199,18 @@ def test_equals_marian(pair: tuple[VaswaniForConditionalGeneration, MarianMTMode
     }
     ours, theirs = (model(**inputs) for model in pair)
     assert_same(ours.logits[IS_REAL], theirs.logits[IS_REAL])
-    assert_same(ours.encoder_last_hidden_state[SOURCE != PAD], theirs.encoder_last_hidden_state[SOURCE != PAD])
+    assert_same(
+        ours.encoder_last_hidden_state[SOURCE != PAD], theirs.encoder_last_hidden_state[SOURCE != PAD]
+    )
     assert_same(ours.loss, theirs.loss)
 
 
 def test_learns_as_marian_does(pair: tuple[VaswaniForConditionalGeneration, MarianMTModel]) -> None:
     ours, theirs = pair
     for model in pair:
-        model(input_ids=SOURCE, attention_mask=SOURCE != PAD, decoder_input_ids=TARGET, labels=LABELS).loss.backward()
+        model(
+            input_ids=SOURCE, attention_mask=SOURCE != PAD, decoder_input_ids=TARGET, labels=LABELS
+        ).loss.backward()
     expected = dict(theirs.named_parameters())
     for name, parameter in ours.named_parameters():
         assert_same(parameter.grad, expected[name].grad)
@@ -237,7 +241,12 @@ def test_decodes_with_a_cache_as_marian_does(
 def test_generates_what_marian_generates(
     pair: tuple[VaswaniForConditionalGeneration, MarianMTModel], num_beams: int
 ) -> None:
-    settings = {"num_beams": num_beams, "max_new_tokens": 12, "output_scores": True, "return_dict_in_generate": True}
+    settings = {
+        "num_beams": num_beams,
+        "max_new_tokens": 12,
+        "output_scores": True,
+        "return_dict_in_generate": True,
+    }
     ours, theirs = (model.generate(SOURCE, attention_mask=SOURCE != PAD, **settings) for model in pair)
     assert torch.equal(ours.sequences, theirs.sequences)
     for score, expected in zip(ours.scores, theirs.scores, strict=True):

@@ -86,7 +86,7 @@ class VaswaniConfig(PreTrainedConfig):
     """
 
     model_type = "vaswani"
-    keys_to_ignore_at_inference = ("past_key_values",)
+    keys_to_ignore_at_inference = ["past_key_values"]  # noqa: RUF012 (the base class adds lists)
     attribute_map = {  # noqa: RUF012 (the base class's declaration)
         "hidden_size": "d_model",
         "num_attention_heads": "encoder_attention_heads",

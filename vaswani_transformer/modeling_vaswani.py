@@ -306,7 +306,7 @@ class VaswaniPreTrainedModel(PreTrainedModel):
 
         The paper is silent; this is what its authors' code did.
         """
-        if isinstance(module, nn.Embedding):
+        if isinstance(module, nn.Embedding) or module is self.get_output_embeddings():
             init.normal_(module.weight, std=self.config.d_model**-0.5)
         elif isinstance(module, nn.Linear):
             init.xavier_uniform_(module.weight)
@@ -315,8 +315,6 @@ class VaswaniPreTrainedModel(PreTrainedModel):
         elif isinstance(module, nn.LayerNorm):
             init.ones_(module.weight)
             init.zeros_(module.bias)
-        elif isinstance(module, VaswaniForConditionalGeneration):
-            init.normal_(module.lm_head.weight, std=self.config.d_model**-0.5)
 
     def _check_and_adjust_attn_implementation(
         self, attn_implementation: str | None, *args: Any, **kwargs: Any

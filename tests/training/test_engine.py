@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from safetensors.torch import load_file
 from transformers import AutoTokenizer, GenerationConfig
 
@@ -227,6 +228,12 @@ def test_gradient_checkpointing_changes_nothing(make_recipe: Callable[..., Recip
 def test_a_tracker_that_is_not_there_is_named(make_recipe: Callable[..., Recipe], run: RunFolder) -> None:
     with pytest.raises(ValueError, match=r"tracker 'notebook' of `training\.trackers` is not installed"):
         train(make_recipe(trackers=["notebook"]), run)
+
+
+@pytest.mark.skipif(torch.accelerator.is_available(), reason="there is a device for float16")
+def test_float16_without_a_gpu_is_refused(make_recipe: Callable[..., Recipe], run: RunFolder) -> None:
+    with pytest.raises(ValueError, match="float16` needs a GPU; on a CPU set bfloat16 or float32"):
+        train(make_recipe(precision="float16"), run)
 
 
 def test_two_processes_give_the_losses_of_one(make_recipe: Callable[..., Recipe], tmp_path: Path) -> None:

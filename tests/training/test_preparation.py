@@ -66,9 +66,9 @@ def test_a_learned_table_of_positions_limits_the_length(
     make_recipe: Callable[..., Recipe], run: RunFolder
 ) -> None:
     recipe = make_recipe()
-    positions = {"position_embedding_type": "learned", "max_position_embeddings": 9}
+    positions = {"position_embedding_type": "learned", "max_position_embeddings": 12}
     data = prepare_data(replace(recipe, model={**recipe.model, **positions}), run)
-    assert max(data.train.source_lengths.max(), data.train.target_lengths.max()) == 9
+    assert max(data.train.source_lengths.max(), data.train.target_lengths.max()) == 12
 
 
 def test_settings_that_decide_nothing_so_far_may_change(

@@ -216,8 +216,11 @@ def build_accelerator(recipe: Recipe, run: RunFolder) -> Accelerator:
     """Devices, ranks, precision and trackers. Accumulation is ours: Accelerate's would divide the loss a second time.
 
     Raises:
-        ValueError: a tracker is unknown or not installed.
+        ValueError: a tracker is not installed, or the precision is not to be had on this machine.
     """
+    on_cpu = not torch.accelerator.is_available()
+    if on_cpu and recipe.training.precision == "float16":
+        raise ValueError("`training.precision: float16` needs a GPU; on a CPU set bfloat16 or float32.")
     available = [str(tracker) for tracker in get_available_trackers()]
     for tracker in recipe.training.trackers:
         if tracker not in available:
@@ -227,7 +230,7 @@ def build_accelerator(recipe: Recipe, run: RunFolder) -> Accelerator:
             )
     accelerator = Accelerator(
         # Said outright, or the processes that a launcher starts on a machine without GPUs do not see each other
-        cpu=not torch.accelerator.is_available(),
+        cpu=on_cpu,
         mixed_precision=_MIXED_PRECISION[recipe.training.precision],
         log_with=list(recipe.training.trackers) or None,
         project_dir=run.path,

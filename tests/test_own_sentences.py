@@ -1,0 +1,74 @@
+"""The README's way from a team's own sentences to a published translator, command by command as it stands there."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from vaswani_transformer.data.builtin_corpus import builtin_pairs
+
+ROOT = Path(__file__).parents[1]
+SECTION = re.search(
+    r"^## Train on your own sentences\n(.*?)^## ",
+    (ROOT / "README.md").read_text(encoding="utf-8"),
+    re.MULTILINE | re.DOTALL,
+)
+SMALL = {
+    "tokenizer.vocab_size": 400,
+    "model.d_model": 32,
+    "training.updates": 4,
+    "training.validate_every": 2,
+    "training.checkpoint_every": 2,
+    "training.average_checkpoints": 2,
+    "validation.sentences": 4,
+}
+
+
+def block(language: str) -> str:
+    assert SECTION is not None
+    found = re.search(rf"^```{language}\n(.*?)^```$", SECTION[1], re.MULTILINE | re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+def write_sentences(folder: Path) -> None:
+    pairs = list(builtin_pairs("train", 600))
+    for name, chosen in (("train", pairs[:580]), ("dev", pairs[580:590]), ("test", pairs[590:])):
+        for suffix, side in (("en", 0), ("sv", 1)):
+            lines = "".join(f"{pair[side]}\n" for pair in chosen)
+            (folder / f"{name}.{suffix}").write_text(lines, encoding="utf-8")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="makes a symbolic link, as on the systems the scripts are for")
+def test_the_commands_lead_from_files_to_a_published_folder(tmp_path: Path) -> None:
+    write_sentences(tmp_path)
+    (tmp_path / "my_pair.yaml").write_text(block("yaml"), encoding="utf-8")
+    (tmp_path / "scripts").symlink_to(ROOT / "scripts")
+    commands = [shlex.split(line) for line in block("bash").splitlines()]
+    assert [words[1] for words in commands] == [
+        "scripts/train.py",
+        "scripts/evaluate_model.py",
+        "scripts/make_card.py",
+        "scripts/publish.py",
+    ]
+    commands[0] += [word for key, value in SMALL.items() for word in ("--set", f"{key}={value}")]
+    for program, *arguments in commands:
+        assert program == "python"
+        finished = subprocess.run(
+            [sys.executable, *arguments],
+            cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            timeout=600,
+        )
+        assert finished.returncode == 0, finished.stdout[-2000:] + finished.stderr[-2000:]
+    published = tmp_path / "runs/my_pair/published"
+    assert {"config.json", "model.safetensors", "tokenizer.json", "README.md"} <= {
+        path.name for path in published.iterdir()
+    }
+    assert "my_test" in (published / "README.md").read_text(encoding="utf-8")
