@@ -1,4 +1,4 @@
-"""The configuration: defaults as in the paper, derived sizes, and a sentence for every setting that cannot be."""
+"""The configuration: defaults as in the paper, derived sizes, and a sentence for what cannot be."""
 
 import json
 from pathlib import Path
@@ -123,7 +123,7 @@ def test_settings_that_contradict_each_other_give_one_sentence(
     [
         (
             {"sinusoidal_layout": "rotary"},
-            r"'sinusoidal_layout' expected one of \('interleaved', 'concatenated', 'tensor2tensor'\), got rotary",
+            r"'sinusoidal_layout' expected one of \('interleaved', 'concatenated', .*\), got rotary",
         ),
         ({"position_embedding_type": "none"}, r"expected one of \('sinusoidal', 'learned'\), got none"),
         ({"d_model": "512"}, "'d_model' expected int, got str"),

@@ -1,4 +1,4 @@
-"""The model equals independent implementations with the same weights, in float64, in results and in gradients."""
+"""The model equals independent implementations with the same weights, in results and in gradients."""
 
 import math
 from typing import Any
@@ -112,7 +112,7 @@ class TorchTranslator(nn.Module):
 
 
 def in_torchs_layout(name: str, weights: dict[str, torch.Tensor]) -> torch.Tensor:
-    """Our tensor for the parameter `name` of torch.nn.Transformer, which stacks the three input projections."""
+    """Our tensor for a parameter of torch.nn.Transformer, which stacks the three input projections."""
     stack, _, layer, rest = name.split(".", 3)
     normalisations = ["self_attn_layer_norm", *(["encoder_attn_layer_norm"] if stack == "decoder" else [])]
     names = dict(zip(("norm1", "norm2", "norm3"), [*normalisations, "final_layer_norm"], strict=False))

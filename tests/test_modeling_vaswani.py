@@ -1,4 +1,4 @@
-"""The model by itself: sizes, positions, masks, caches, precision, and what transformers, peft and the Trainer ask of it."""
+"""The model by itself: sizes, positions, masks, caches, precision, files, and use by peft and the Trainer."""
 
 import math
 import shutil
@@ -36,7 +36,7 @@ Model = VaswaniForConditionalGeneration
 
 
 def tiny_model(implementation: str = "sdpa", **settings: Any) -> Model:
-    """Random, but the same every time, and in evaluation mode; its initial weights are enlarged so that everything matters."""
+    """The same every time, in evaluation mode; its initial weights are enlarged so that everything matters."""
     torch.manual_seed(0)
     model = Model._from_config(
         VaswaniConfig(**{**TINY, **settings}), attn_implementation=implementation
@@ -220,7 +220,7 @@ def test_padding_takes_no_learned_position() -> None:
 
 # Padding, batches and the future never change a result
 
-EVERY_KIND = pytest.mark.parametrize("implementation", ["eager", "sdpa", "flex_attention"])
+EVERY_KIND = pytest.mark.parametrize("implementation", ["eager", "sdpa"])  # flex is compared with them below
 POSITIONS = pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
 
 
@@ -297,12 +297,30 @@ def test_each_mask_is_needed(dropped: str, implementation: str, monkeypatch: pyt
         assert_close(logits_of(model)[:1], expected[:1])  # a sentence without padding
 
 
-@pytest.mark.parametrize("settings", [{}, {"value_head_dim": 8}, {"head_dim": 8, **heads(3)}])
-def test_every_attention_implementation_gives_the_same(settings: dict[str, Any]) -> None:
-    eager, sdpa, flex = (
-        logits_of(tiny_model(name, **settings)) for name in ("eager", "sdpa", "flex_attention")
-    )
+WIDTHS = pytest.mark.parametrize("settings", [{}, {"value_head_dim": 8}, {"head_dim": 8, **heads(3)}])
+needs_compiler = pytest.mark.skipif(not shutil.which("g++"), reason="torch.compile needs a C++ compiler here")
+
+
+def logits_under_every_mask(model: Model) -> torch.Tensor:
+    """With padding on either side, of source and target; only of what is real."""
+    padded = torch.cat((torch.full((3, 2), 39), TARGET), dim=1)
+    mask = torch.cat((torch.zeros(3, 2), torch.ones(3, 4)), dim=1).long()
+    logits = logits_of(model, decoder_input_ids=padded, decoder_attention_mask=mask, use_cache=False)
+    return logits[:, 2:]
+
+
+@WIDTHS
+def test_sdpa_equals_eager_attention(settings: dict[str, Any]) -> None:
+    eager, sdpa = (logits_under_every_mask(tiny_model(name, **settings)) for name in ("eager", "sdpa"))
     assert_close(sdpa, eager)
+
+
+@needs_compiler
+@WIDTHS
+def test_flex_equals_eager_attention(settings: dict[str, Any]) -> None:
+    eager, flex = (
+        logits_under_every_mask(tiny_model(name, **settings)) for name in ("eager", "flex_attention")
+    )
     assert_close(flex, eager)
 
 
@@ -516,7 +534,7 @@ def test_traced_whole_it_gives_the_same() -> None:
         assert_close(traced, eager)
 
 
-@pytest.mark.skipif(not shutil.which("g++"), reason="torch.compile's own backend needs a C++ compiler")
+@needs_compiler
 def test_compiled_it_gives_the_same() -> None:
     model = tiny_model(encoder_layers=1, decoder_layers=1)
     expected = logits_of(model, use_cache=False)
@@ -657,7 +675,7 @@ PAIRS = [("a b c", "c b a"), ("b c", "c b"), ("a", "a"), ("c a b a b", "b a b a 
 
 def trainer(model: Model, folder: Path, **settings: Any) -> Seq2SeqTrainer:
     """A Trainer for `PAIRS` on the CPU that writes and reports nothing."""
-    tokenizer = train_tokenizer([text for pair in PAIRS for text in pair], vocab_size=300)
+    tokenizer = train_tokenizer([text for pair in PAIRS for text in pair], vocab_size=262)
     examples = [dict(tokenizer(source), labels=tokenizer(target)["input_ids"]) for source, target in PAIRS]
     arguments = Seq2SeqTrainingArguments(
         output_dir=str(folder),
@@ -681,7 +699,7 @@ def trainer(model: Model, folder: Path, **settings: Any) -> Seq2SeqTrainer:
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_seq2seq_trainer_trains_and_predicts(smoothing: float, tmp_path: Path) -> None:
-    model = tiny_model(vocab_size=300)
+    model = tiny_model(vocab_size=262)
     learner = trainer(
         model,
         tmp_path,
@@ -697,11 +715,11 @@ def test_seq2seq_trainer_trains_and_predicts(smoothing: float, tmp_path: Path) -
     learner.train()
     assert learner.evaluate()["eval_loss"] < before
     predictions = learner.predict(learner.eval_dataset).predictions
-    assert predictions.shape[0] == 4 and predictions.shape[1] <= 8
+    assert len(predictions) == 4 and (predictions != 0).sum(-1).max() <= 8
 
 
 def test_the_trainer_divides_by_the_tokens_of_all_accumulated_batches(tmp_path: Path) -> None:
-    model = tiny_model(vocab_size=300, dropout=0.0)
+    model = tiny_model(vocab_size=262, dropout=0.0)
     learner = trainer(
         model,
         tmp_path,
@@ -737,7 +755,7 @@ def test_the_trainer_divides_by_the_tokens_of_all_accumulated_batches(tmp_path: 
         ),
         (
             {"input_ids": SOURCE + 10, "decoder_input_ids": TARGET},
-            "VaswaniEncoder got the token id 41, which is outside of 0 to 39; the tokenizer is another model's",
+            "VaswaniEncoder got the token id 41, which is outside of 0 to 39; the tokenizer is another",
         ),
         (
             {"input_ids": SOURCE, "decoder_input_ids": -TARGET},

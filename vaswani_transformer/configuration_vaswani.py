@@ -46,7 +46,7 @@ CODE_IN_FOLDER: dict[str, Any] = {
         },
     },
 }
-"""Written into every config.json: where a saved folder's own code is, for use under `trust_remote_code=True`."""
+"""Written into config.json: where a saved folder has its own code, for use under `trust_remote_code=True`."""
 
 
 @strict
@@ -71,14 +71,14 @@ class VaswaniConfig(PreTrainedConfig):
         attention_bias: whether the four projections of an attention have biases; the paper writes none.
         layer_norm_eps: the epsilon of every layer normalisation.
         position_embedding_type: `"sinusoidal"` (section 3.5) or `"learned"` (Table 3, row E).
-        sinusoidal_layout: `"interleaved"` as the paper prints it; `"concatenated"`, the same frequencies with all
-            sines before all cosines (Marian); `"tensor2tensor"`, concatenated with frequencies that end at exactly
-            1/10000 (tensor2tensor, fairseq).
+        sinusoidal_layout: `"interleaved"` as the paper prints it; `"concatenated"`, the same frequencies with
+            all sines before all cosines (Marian); `"tensor2tensor"`, concatenated, with frequencies that end
+            at exactly 1/10000 (tensor2tensor, fairseq).
         position_offset: number of the first position.
         max_position_embeddings: size of the learned position table. Sinusoids have no such limit.
         scale_embedding: whether embeddings are multiplied by sqrt(d_model) (section 3.4).
         use_cache: whether the decoder keeps keys and values for the next step.
-        tie_word_embeddings: one matrix for source, target and softmax (section 3.4); three separate ones otherwise.
+        tie_word_embeddings: one matrix for source, target and softmax (section 3.4); three otherwise.
         decoder_start_token_id: the decoder's first input.
 
     Raises:
@@ -129,7 +129,8 @@ class VaswaniConfig(PreTrainedConfig):
         if self.value_head_dim is None:
             self.value_head_dim = self.head_dim
         super().__post_init__(**kwargs)
-        self.validate_architecture()  # `@strict` calls it again, and buries the sentence in an error class of its own
+        # `@strict` calls it too, but buries the sentence in an error of its own.
+        self.validate_architecture()
 
     @classmethod
     def from_preset(cls, name: str, **overrides: Any) -> "VaswaniConfig":
@@ -149,10 +150,10 @@ class VaswaniConfig(PreTrainedConfig):
 
     @property
     def custom_pipelines(self) -> dict[str, Any]:
-        """The folder's own translation pipeline, for code that was loaded from that folder; otherwise nothing.
+        """The folder's own translation pipeline, for code that was loaded from that folder; else nothing.
 
-        transformers refuses a config that names a pipeline unless `trust_remote_code=True`, even where the package
-        has registered the task.
+        transformers refuses a config that names a pipeline unless `trust_remote_code=True`, even where the
+        package has registered the task.
         """
         is_loaded_from_folder = __name__.startswith("transformers_modules.")
         return copy.deepcopy(CODE_IN_FOLDER["custom_pipelines"]) if is_loaded_from_folder else {}
@@ -173,8 +174,8 @@ class VaswaniConfig(PreTrainedConfig):
             raise ValueError(f"`position_offset` must be at least 0, not {self.position_offset}.")
         if self.position_embedding_type == "sinusoidal" and self.d_model % 2:
             raise ValueError(
-                f"Sinusoidal positions pair sines with cosines and need an even `d_model`, not {self.d_model}; "
-                'make it even or set `position_embedding_type="learned"`.'
+                "Sinusoidal positions pair sines with cosines and need an even `d_model`, not "
+                f'{self.d_model}; make it even or set `position_embedding_type="learned"`.'
             )
 
     def _check_sizes(self) -> None:
@@ -200,21 +201,21 @@ class VaswaniConfig(PreTrainedConfig):
             for token in value if isinstance(value, list) else [value]:
                 if token is not None and not 0 <= token < self.vocab_size:
                     raise ValueError(
-                        f"`{name}` is {token}, but the vocabulary has the ids 0 to {self.vocab_size - 1}; change it "
-                        "or `vocab_size`."
+                        f"`{name}` is {token}, but the vocabulary has the ids 0 to {self.vocab_size - 1}; "
+                        "change it or `vocab_size`."
                     )
 
     def _default_head_dim(self) -> int:
         heads = self.encoder_attention_heads
         if heads != self.decoder_attention_heads:
             raise ValueError(
-                f"The encoder has {heads} heads and the decoder {self.decoder_attention_heads}, so their width has "
-                "no common default; set `head_dim`."
+                f"The encoder has {heads} heads and the decoder {self.decoder_attention_heads}, so their "
+                "width has no common default; set `head_dim`."
             )
         if heads < 1 or self.d_model % heads:
             raise ValueError(
-                f"{heads} attention heads do not divide `d_model` = {self.d_model} evenly; change one of them or set "
-                "`head_dim`."
+                f"{heads} attention heads do not divide `d_model` = {self.d_model} evenly; change one of "
+                "them or set `head_dim`."
             )
         return self.d_model // heads
 

@@ -32,7 +32,7 @@ from .configuration_vaswani import VaswaniConfig
 from .decoding import PaperSearch
 
 if TYPE_CHECKING:
-    # Not needed here: saving a model copies the files that its code imports, and the pipeline travels with it.
+    # Not needed here: a saved model takes along the files its code imports, and should take the pipeline.
     from .pipeline_translation import TranslationPipeline  # noqa: F401
 
 
@@ -48,7 +48,7 @@ def sinusoids(positions: torch.Tensor, d_model: int, layout: str = "interleaved"
             `"tensor2tensor"` is concatenated, with the frequencies 10000^(-i / (D/2 - 1)).
 
     Returns:
-        `[*positions.shape, D]`, in float64 where the device has it: at position 5000 a float32 angle is off by 3e-4.
+        `[*positions.shape, D]`, in float64 where the device has it: a float32 angle is off by 3e-4 at 5000.
     """
     precision = torch.float32 if positions.device.type == "mps" else torch.float64
     steps = torch.arange(d_model // 2, device=positions.device, dtype=precision)
@@ -60,7 +60,7 @@ def sinusoids(positions: torch.Tensor, d_model: int, layout: str = "interleaved"
 
 
 def shift_tokens_right(labels: torch.Tensor, pad_token_id: int, decoder_start_token_id: int) -> torch.Tensor:
-    """The decoder's input for `labels` `[B, T]`: behind the start token, with padding for ignored labels (-100)."""
+    """The decoder's input for `labels` `[B, T]`: behind the start token, padding in place of -100."""
     shifted = labels.roll(1, dims=-1)
     shifted[:, 0] = decoder_start_token_id
     return shifted.masked_fill(shifted == -100, pad_token_id)
@@ -82,7 +82,7 @@ def scaled_dot_product_attention(
         query: `[B, H, T, K]`.
         key: `[B, H, S, K]`.
         value: `[B, H, S, V]`.
-        attention_mask: `[B or 1, 1, T, S]`, added to the scores; the lowest number of its dtype hides a position.
+        attention_mask: `[B or 1, 1, T, S]`, added to the scores; its dtype's lowest number hides a position.
         scaling: 1 / sqrt(d_k).
         dropout: rate on the weights.
 
@@ -159,7 +159,7 @@ class VaswaniAttention(nn.Module):
 
 
 class VaswaniSelfAttention(VaswaniAttention):
-    """Attention over the sequence itself (section 3.2.3): all of it in the encoder, the past in the decoder."""
+    """Attention over the sequence itself (section 3.2.3): all of it, or in the decoder what came before."""
 
     def __init__(self, config: VaswaniConfig, num_heads: int, layer_idx: int, is_causal: bool) -> None:
         super().__init__(config, num_heads, layer_idx)
@@ -302,9 +302,9 @@ class VaswaniPreTrainedModel(PreTrainedModel):
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
-        """Embeddings and softmax with deviation D^-0.5, for variance 1 after the scaling; Xavier elsewhere.
+        """Embeddings and softmax with deviation D^-0.5, for variance 1 once scaled; Xavier elsewhere.
 
-        The paper is silent; this is what its authors' code did.
+        The paper does not say how it began.
         """
         if isinstance(module, nn.Embedding) or module is self.get_output_embeddings():
             init.normal_(module.weight, std=self.config.d_model**-0.5)
@@ -319,7 +319,7 @@ class VaswaniPreTrainedModel(PreTrainedModel):
     def _check_and_adjust_attn_implementation(
         self, attn_implementation: str | None, *args: Any, **kwargs: Any
     ) -> str:
-        """Refuse flash attention where its kernels cannot do it, before they fail in the middle of a forward."""
+        """Refuse flash attention where its kernels would fail in the middle of a forward."""
         head_dim, value_head_dim = self.config.head_dim, self.config.value_head_dim
         if head_dim != value_head_dim and "flash" in (attn_implementation or ""):
             raise ValueError(
@@ -353,13 +353,13 @@ class VaswaniStack(VaswaniPreTrainedModel):
         self.gradient_checkpointing = False
 
     def embed(self, input_ids: torch.Tensor | None, inputs_embeds: torch.Tensor | None) -> torch.Tensor:
-        """Vectors of `input_ids` `[B, L]`, unless they are given as `inputs_embeds` `[B, L, D]`; not scaled yet."""
+        """Vectors of `input_ids` `[B, L]`, unless given as `inputs_embeds` `[B, L, D]`; not scaled yet."""
         if input_ids is None and inputs_embeds is not None:
             return inputs_embeds
         if input_ids is None or inputs_embeds is not None:
             raise ValueError(
-                f"{type(self).__name__} takes either `input_ids` or `inputs_embeds` (the decoder's begin with "
-                f"`decoder_`), and got {'neither' if input_ids is None else 'both'}; pass exactly one."
+                f"{type(self).__name__} takes either `input_ids` or `inputs_embeds` (the decoder's begin "
+                f"with `decoder_`), and got {'neither' if input_ids is None else 'both'}; pass exactly one."
             )
         what = f"{type(self).__name__} got the token id"
         remedy = (
@@ -375,8 +375,8 @@ class VaswaniStack(VaswaniPreTrainedModel):
 
         Args:
             inputs_embeds: `[B, L, D]`.
-            mask: `[B, past + L]` with 0 on padding, or `None`. Positions count real tokens only, so that padding
-                on the left moves nothing.
+            mask: `[B, past + L]` with 0 on padding, or `None`. Positions count real tokens only, so that
+                padding on the left moves nothing.
             past: number of positions already in the cache.
         """
         if self.config.scale_embedding:
@@ -387,7 +387,7 @@ class VaswaniStack(VaswaniPreTrainedModel):
     def _positions(
         self, inputs_embeds: torch.Tensor, mask: torch.Tensor | None, past: int | torch.Tensor
     ) -> torch.Tensor:
-        """Position vectors of the inputs `[B, L, D]`, in their dtype: `[L, D]` or, under a mask, `[B, L, D]`."""
+        """Position vectors in the dtype of the inputs: `[L, D]` or, under a mask, `[B, L, D]`."""
         config, length, device = self.config, inputs_embeds.shape[1], inputs_embeds.device
         if mask is None or mask.ndim != 2:
             numbers = distinct = torch.arange(length, device=device) + past
@@ -567,7 +567,10 @@ class VaswaniModel(VaswaniPreTrainedModel):
         use_cache: bool | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> Seq2SeqModelOutput:
-        """Encode, unless `encoder_outputs` are given, and decode; for shapes see `VaswaniForConditionalGeneration`."""
+        """Encode, unless `encoder_outputs` are given, and decode.
+
+        The arguments are those of `VaswaniForConditionalGeneration`, without the labels.
+        """
         if encoder_outputs is None:
             encoder_outputs = self.encoder(
                 input_ids=input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds, **kwargs
@@ -600,7 +603,7 @@ class VaswaniModel(VaswaniPreTrainedModel):
 
 
 class VaswaniForConditionalGeneration(PaperSearch, VaswaniPreTrainedModel, GenerationMixin):
-    """The encoder-decoder with the map before the softmax (section 3.4): tied to the embeddings, without a bias."""
+    """The encoder-decoder and the map before the softmax (section 3.4): the embeddings, and no bias."""
 
     _tied_weights_keys = {  # noqa: RUF012
         "lm_head.weight": "model.shared.weight",
@@ -628,7 +631,7 @@ class VaswaniForConditionalGeneration(PaperSearch, VaswaniPreTrainedModel, Gener
         past_key_values: Cache | None,
         **kwargs: Any,
     ) -> torch.Tensor | None:
-        """What `generate` asks for under a static cache: a prompt's mask stays `[B, T]`, as positions count by it."""
+        """`generate` asks under a static cache. A prompt's mask stays `[B, T]`, for positions count by it."""
         if attention_mask is not None:
             return attention_mask
         return create_causal_mask(config, inputs_embeds, attention_mask, past_key_values=past_key_values)
@@ -638,8 +641,8 @@ class VaswaniForConditionalGeneration(PaperSearch, VaswaniPreTrainedModel, Gener
         pad, start = self.config.pad_token_id, self.config.decoder_start_token_id
         if pad is None or start is None:
             raise ValueError(
-                "Making the decoder's input from `labels` needs `pad_token_id` and `decoder_start_token_id`; set both in "
-                "the configuration, or pass `decoder_input_ids`."
+                "Making the decoder's input from `labels` needs `pad_token_id` and `decoder_start_token_id`; "
+                "set both in the configuration, or pass `decoder_input_ids`."
             )
         return shift_tokens_right(labels, pad, start)
 
@@ -665,13 +668,13 @@ class VaswaniForConditionalGeneration(PaperSearch, VaswaniPreTrainedModel, Gener
             input_ids: source, `[B, S]`.
             attention_mask: `[B, S]`, 0 on padding.
             decoder_input_ids: target behind the start token, `[B, T]`; made from `labels` when absent.
-            decoder_attention_mask: `[B, T]`, 0 on padding. At a target's end it needs none: nothing before sees it.
+            decoder_attention_mask: `[B, T]`, 0 on padding; padding at the end needs none, as nothing sees it.
             encoder_outputs: an encoded source, in place of `input_ids`.
             past_key_values: keys and values of the target so far.
             inputs_embeds: `[B, S, D]`, in place of `input_ids`; not scaled.
             decoder_inputs_embeds: `[B, T, D]`, in place of `decoder_input_ids`; not scaled.
             labels: `[B, T]`, -100 where nothing is to be predicted.
-            num_items_in_batch: what to divide the summed loss by, where a trainer accumulates several batches.
+            num_items_in_batch: what to divide the summed loss by, where a trainer accumulates batches.
 
         Returns:
             `logits` `[B, T, vocab_size]` and, with `labels`, plain cross entropy, the mean over real tokens.
@@ -713,8 +716,8 @@ def cross_entropy(
     """Mean of -log p(label) over the labels `[B, T]` that are not -100, or their sum over `num_items`."""
     if labels.shape != logits.shape[:-1]:
         raise ValueError(
-            f"`labels` has the shape {tuple(labels.shape)} and the decoder's input {tuple(logits.shape[:-1])}; "
-            "they must be equal."
+            f"`labels` has the shape {tuple(labels.shape)} and the decoder's input "
+            f"{tuple(logits.shape[:-1])}; they must be equal."
         )
     remedy = "what is not to be predicted is marked -100"
     check_ids(labels.masked_fill(labels == -100, 0), logits.shape[-1], "`labels` has the token id", remedy)

@@ -68,7 +68,7 @@ class Training:
         self.settings, self.run, self.accelerator = recipe.training, run, accelerator
         self.tokenizer = data.tokenizer
         self.model = build_model(recipe, len(data.tokenizer), accelerator.device)
-        self.loss = TranslationLoss(self.model, self.settings.label_smoothing)
+        self.loss = TranslationLoss(self.model, self.settings.label_smoothing, self.settings.compile)
         self.adam = build_adam(self.model.parameters(), self.settings)
         module, optimizer = accelerator.prepare(self.loss, self.adam)
         self.updater = Updater(recipe, self.model.config, data.train, accelerator, module, optimizer)
@@ -257,8 +257,6 @@ def build_model(recipe: Recipe, vocab_size: int, device: torch.device) -> Vaswan
     set_search(model, recipe.search)
     if settings.gradient_checkpointing:
         model.gradient_checkpointing_enable({"use_reentrant": False})
-    if settings.compile:
-        model.model.compile(dynamic=True)
     return model.train()
 
 

@@ -58,10 +58,17 @@ def smoothed_cross_entropy(
 class TranslationLoss(nn.Module):
     """Model and loss as one module, so that data-parallel training sees a single forward pass. The model knows nothing of smoothing."""
 
-    def __init__(self, model: PreTrainedModel, smoothing: float) -> None:
+    def __init__(self, model: PreTrainedModel, smoothing: float, compiled: bool = False) -> None:
+        """
+        Args:
+            model: any of transformers' sequence-to-sequence models with a projection that has no bias.
+            smoothing: the paper's epsilon_ls.
+            compiled: pass the model's forward pass through `torch.compile`; translating with the same model stays as it is.
+        """
         super().__init__()
         self.model = model
         self.smoothing = smoothing
+        self._states = torch.compile(self._decode, dynamic=True) if compiled else self._decode
 
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor, labels: Tensor, target_positions: Tensor
@@ -75,17 +82,23 @@ class TranslationLoss(nn.Module):
             target_positions: where `labels` is real, as indices [N] into its B*T entries; see `target_positions`.
         """
         decoder_input_ids = self.model.prepare_decoder_input_ids_from_labels(labels)
+        states = self._states(input_ids, attention_mask, decoder_input_ids)
+        hidden = states.flatten(0, 1).index_select(0, target_positions)  # [N, D]
+        targets = labels.flatten().index_select(0, target_positions)  # [N]
+        return smoothed_cross_entropy(
+            hidden, self.model.get_output_embeddings().weight, targets, self.smoothing
+        )
+
+    def _decode(self, input_ids: Tensor, attention_mask: Tensor, decoder_input_ids: Tensor) -> Tensor:
+        """Last decoder states [B, T, D]."""
         output = self.model.base_model(
             input_ids=input_ids,
             attention_mask=attention_mask,
             decoder_input_ids=decoder_input_ids,
             use_cache=False,
         )
-        hidden = output.last_hidden_state.flatten(0, 1).index_select(0, target_positions)  # [N, D]
-        targets = labels.flatten().index_select(0, target_positions)  # [N]
-        return smoothed_cross_entropy(
-            hidden, self.model.get_output_embeddings().weight, targets, self.smoothing
-        )
+        states: Tensor = output.last_hidden_state
+        return states
 
 
 def target_positions(labels: Tensor) -> Tensor:

@@ -1,0 +1,119 @@
+"""transformers' own tests of every model, and of generation, on this one.
+
+They are not part of the installed package. The environment variable TRANSFORMERS_SOURCE names a folder that
+has them: an unpacked source archive of the installed version (the tests of models) or a checkout of its
+repository (besides, those of generation and export).
+"""
+
+import importlib
+import os
+import sys
+import types
+import unittest
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+import torch
+from transformers.models.auto import modeling_auto
+
+from vaswani_transformer.configuration_vaswani import VaswaniConfig
+from vaswani_transformer.modeling_vaswani import VaswaniForConditionalGeneration, VaswaniModel
+
+SOURCE = os.environ.get("TRANSFORMERS_SOURCE", "")
+if not SOURCE:
+    pytest.skip("TRANSFORMERS_SOURCE does not say where transformers' tests are", allow_module_level=True)
+
+
+def find_transformers_tests() -> Path:
+    """Let `import tests.test_modeling_common` find transformers' folder of that name, beside this one.
+
+    Raises:
+        FileNotFoundError: TRANSFORMERS_SOURCE is something else.
+    """
+    folder = Path(SOURCE).resolve() / "tests"
+    if not (folder / "test_modeling_common.py").is_file():
+        raise FileNotFoundError(
+            f"TRANSFORMERS_SOURCE is {SOURCE}, but {folder} has no test_modeling_common.py."
+        )
+    package = sys.modules.setdefault("tests", types.ModuleType("tests"))
+    package.__path__ = [*getattr(package, "__path__", []), str(folder)]
+    return folder
+
+
+def mixin(folder: Path, module: str, name: str) -> type:
+    """A class of tests; where the folder lacks it, as source archives do, one without tests stands in."""
+    if not (folder / f"{module.replace('.', '/')}.py").is_file():
+        parent, stand_in = (
+            types.ModuleType(f"tests.{module.split('.')[0]}"),
+            types.ModuleType(f"tests.{module}"),
+        )
+        parent.__path__ = []
+        setattr(stand_in, name, type(name, (), {}))
+        sys.modules.update({parent.__name__: parent, stand_in.__name__: stand_in})
+    return getattr(importlib.import_module(f"tests.{module}"), name)
+
+
+FOLDER = find_transformers_tests()
+# In the order in which the first two are imported by the third.
+EXPORT_TESTS = mixin(FOLDER, "exporters.test_export", "ExportTesterMixin")
+GENERATION_TESTS = mixin(FOLDER, "generation.test_utils", "GenerationTesterMixin")
+MODEL_TESTS = mixin(FOLDER, "test_modeling_common", "ModelTesterMixin")
+
+
+class SmallModel:
+    """What transformers' tests ask of a model: its sizes, a configuration and inputs."""
+
+    batch_size = 5
+    seq_length = 7
+    is_training = True
+    num_hidden_layers = 2
+    hidden_size = 16
+    num_attention_heads = 4
+    vocab_size = 99
+
+    def get_config(self) -> VaswaniConfig:
+        return VaswaniConfig(
+            vocab_size=self.vocab_size,
+            d_model=self.hidden_size,
+            encoder_layers=self.num_hidden_layers,
+            decoder_layers=self.num_hidden_layers,
+            encoder_attention_heads=self.num_attention_heads,
+            decoder_attention_heads=self.num_attention_heads,
+            encoder_ffn_dim=32,
+            decoder_ffn_dim=32,
+            attention_dropout=0.1,
+        )
+
+    def prepare_config_and_inputs_for_common(self) -> tuple[VaswaniConfig, dict[str, torch.Tensor]]:
+        shape = (self.batch_size, self.seq_length)
+        source, target = torch.randint(3, self.vocab_size, shape), torch.randint(3, self.vocab_size, shape)
+        source[:, -1] = 2
+        ones = torch.ones(shape, dtype=torch.long)
+        inputs = {"input_ids": source, "attention_mask": ones, "decoder_input_ids": target}
+        return self.get_config(), {**inputs, "decoder_attention_mask": ones.clone()}
+
+    prepare_config_and_inputs = prepare_config_and_inputs_for_common
+
+
+class TestVaswani(MODEL_TESTS, GENERATION_TESTS, unittest.TestCase):  # type: ignore[misc, valid-type]
+    """Every test comes from the base classes."""
+
+    all_model_classes = (VaswaniModel, VaswaniForConditionalGeneration)
+    is_encoder_decoder = True
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        """transformers' tests give labels to the classes that these tables name."""
+        entries: dict[str, Any] = {
+            "MODEL_MAPPING_NAMES": VaswaniModel.__name__,
+            "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES": VaswaniForConditionalGeneration.__name__,
+        }
+        for table, name in entries.items():
+            cls.enterClassContext(
+                mock.patch.dict(getattr(modeling_auto, table), {VaswaniConfig.model_type: name})
+            )
+
+    def setUp(self) -> None:
+        self.model_tester = SmallModel()
