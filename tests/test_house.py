@@ -20,7 +20,7 @@ PACKAGE = "vaswani_transformer"
 LAYERS: list[list[tuple[str, ...]]] = [
     [("configuration_vaswani",)],
     [("modeling_vaswani", "decoding", "pipeline_translation")],
-    [("recipe", "run_folder")],
+    [("recipe", "run_folder", "atomic_folder")],
     [("data",)],
     [("evaluation",)],
     [("training",)],

@@ -1,12 +1,10 @@
 """Token ids on disk: written once as a stream, then memory-mapped, so that a corpus larger than memory trains like a small one."""
 
-import errno
 import hashlib
 import itertools
 import json
-import shutil
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -15,6 +13,7 @@ from numpy.typing import NDArray
 from tqdm.auto import tqdm
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
+from ..atomic_folder import atomic_folder
 from ..run_folder import read_json, write_json
 from .corpus import SentencePair
 
@@ -138,7 +137,7 @@ def encode_corpus(
         OSError: the disk is full, or cannot be written.
     """
     folder = Path(folder)
-    with _replacing(folder) as unfinished:
+    with atomic_folder(folder) as unfinished:
         writer = _Writer(unfinished, len(tokenizer))
         with writer:
             for batch in _in_batches(
@@ -259,29 +258,6 @@ def _in_batches(pairs: Iterable[SentencePair]) -> Iterator[list[SentencePair]]:
     iterator = iter(pairs)
     while batch := list(itertools.islice(iterator, _PAIRS_PER_BATCH)):
         yield batch
-
-
-@contextmanager
-def _replacing(folder: Path) -> Iterator[Path]:
-    """A new folder beside `folder` that takes its name when the block ends well, and goes when it does not."""
-    unfinished, old = (folder.with_name(f".{folder.name}.{state}") for state in ("unfinished", "old"))
-    shutil.rmtree(unfinished, ignore_errors=True)
-    unfinished.mkdir(parents=True)
-    try:
-        yield unfinished
-    except BaseException as error:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-            raise OSError(
-                errno.ENOSPC,
-                f"The disk is full: the encoded corpus {folder} was not written; make room and run again",
-            ) from error
-        raise
-    shutil.rmtree(old, ignore_errors=True)
-    if folder.exists():
-        folder.rename(old)
-    unfinished.rename(folder)
-    shutil.rmtree(old, ignore_errors=True)
 
 
 def _path(folder: Path, name: str) -> Path:

@@ -11,6 +11,7 @@ from pathlib import Path
 from huggingface_hub import HfApi, constants
 from huggingface_hub.errors import HfHubHTTPError
 
+from vaswani_transformer.atomic_folder import atomic_folder
 from vaswani_transformer.evaluation.report import file_sha256
 from vaswani_transformer.run_folder import RunFolder, read_json
 
@@ -84,20 +85,13 @@ def assemble(run: RunFolder, model_id: str | None = None) -> Path:
     """
     model_files = _check_model(run.averaged)
     _check_evaluation(run)
-    unfinished = run.published.with_name(f".{run.published.name}.unfinished")
-    shutil.rmtree(unfinished, ignore_errors=True)
-    unfinished.mkdir()
-    try:
+    with atomic_folder(run.published) as unfinished:
         for file in [*model_files, run.evaluation]:
             shutil.copyfile(file, unfinished / file.name)
         for name in CODE_FILES:
             if not (unfinished / name).exists() and (_PACKAGE / name).is_file():
                 shutil.copyfile(_PACKAGE / name, unfinished / name)
         write_card(run, unfinished / run.card.name, model_id)
-        shutil.rmtree(run.published, ignore_errors=True)
-        os.replace(unfinished, run.published)
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
     return run.published
 
 

@@ -8,7 +8,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from .atomic_folder import atomic_folder
+from ..atomic_folder import atomic_folder
 
 _WEIGHTS = "model.safetensors"
 

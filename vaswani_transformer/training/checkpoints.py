@@ -10,9 +10,9 @@ from pathlib import Path
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging
 
+from ..atomic_folder import atomic_folder
 from ..recipe import SearchSettings
 from ..run_folder import RunFolder
-from .atomic_folder import atomic_folder
 
 
 def save_checkpoint(

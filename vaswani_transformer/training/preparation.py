@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import yaml
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
+from ..atomic_folder import atomic_folder
 from ..data.bpe import train_tokenizer
 from ..data.corpus import CleaningReport, SentencePair, clean, file_hashes, read_pairs
 from ..data.encoding import EncodedCorpus, encode_corpus
 from ..recipe import CorpusSpec, Recipe
 from ..run_folder import RunFolder, read_json, write_json, write_text
-from .atomic_folder import atomic_folder
 from .state import newest_state
 
 _FREE = (

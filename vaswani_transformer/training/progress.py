@@ -2,12 +2,16 @@
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
 from tqdm.auto import tqdm
 
 from ..run_folder import write_text
+
+_SECONDS_BETWEEN_LINES = 10.0
+"""How often the bar is written where nobody can overwrite it: into a file, or a log of a batch system."""
 
 
 class TrainingLog:
@@ -39,7 +43,13 @@ class ProgressBar:
 
     def __init__(self, done: int, total: int, silent: bool) -> None:
         self._bar = tqdm(
-            initial=done, total=total, unit="update", desc="Training", disable=silent, dynamic_ncols=True
+            initial=done,
+            total=total,
+            unit="update",
+            desc="Training",
+            disable=silent,
+            dynamic_ncols=True,
+            mininterval=0.1 if sys.stderr.isatty() else _SECONDS_BETWEEN_LINES,
         )
 
     def advance(self, loss: float, learning_rate: float, tokens_per_second: float) -> None:

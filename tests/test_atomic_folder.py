@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from vaswani_transformer.training.atomic_folder import atomic_folder
+from vaswani_transformer.atomic_folder import atomic_folder
 
 
 def test_a_failed_block_leaves_the_old_folder_and_nothing_else(tmp_path: Path) -> None:
