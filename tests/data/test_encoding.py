@@ -138,7 +138,7 @@ def test_a_new_encoding_replaces_the_old(corpus: EncodedCorpus, tokenizer: PreTr
 
 
 def test_a_full_disk_says_so(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
-    with pytest.raises(OSError, match=r"disk is full.*was not written; make room"):
+    with pytest.raises(OSError, match=r"disk is full.*could not be written.*free some space"):
         encode_corpus(
             interrupted(OSError(errno.ENOSPC, "No space left on device")),
             tokenizer,
