@@ -15,6 +15,7 @@ tests=(-m pytest -n 2 --durations=15)
 contract=(
     tests/test_configuration_vaswani.py
     tests/test_modeling_vaswani.py
+    tests/test_modeling_parity.py
     tests/test_registration.py
     tests/test_pipeline_translation.py
     tests/test_published_code.py
