@@ -38,4 +38,5 @@ def test_quickstart_goes_from_nothing_to_a_pipeline(tmp_path: Path) -> None:
     for name in ("published", "published/README.md", "evaluation.json", "curves.png", "log.jsonl"):
         assert str(tmp_path / "run" / name) in said
         assert (tmp_path / "run" / name).exists()
-    assert not list((tmp_path / "run").rglob("*.bin"))
+    suffixes = {path.suffix for path in (tmp_path / "run" / "published").rglob("*")}
+    assert suffixes == {".json", ".md", ".png", ".py", ".safetensors"}

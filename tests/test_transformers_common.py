@@ -55,11 +55,30 @@ def mixin(folder: Path, module: str, name: str) -> type:
     return getattr(importlib.import_module(f"tests.{module}"), name)
 
 
+PYTEST_MARKS = {
+    name: getattr(pytest.mark, name)
+    for name in ("filterwarnings", "parametrize", "skip", "skipif", "usefixtures", "xfail")
+}
+
+
+class KnownMarks:
+    """`pytest.mark` for transformers' files: pytest's own marks work, the others mean nothing here."""
+
+    def __getattr__(self, name: str) -> Any:
+        return PYTEST_MARKS.get(name, without_mark)
+
+
+def without_mark(*arguments: Any, **_: Any) -> Any:
+    """A mark that does nothing, with settings or without."""
+    return arguments[0] if arguments and callable(arguments[0]) else without_mark
+
+
 FOLDER = find_transformers_tests()
-# In the order in which the first two are imported by the third.
-EXPORT_TESTS = mixin(FOLDER, "exporters.test_export", "ExportTesterMixin")
-GENERATION_TESTS = mixin(FOLDER, "generation.test_utils", "GenerationTesterMixin")
-MODEL_TESTS = mixin(FOLDER, "test_modeling_common", "ModelTesterMixin")
+with mock.patch.object(pytest, "mark", KnownMarks()):
+    # The third imports the first two.
+    mixin(FOLDER, "exporters.test_export", "ExportTesterMixin")
+    GENERATION_TESTS = mixin(FOLDER, "generation.test_utils", "GenerationTesterMixin")
+    MODEL_TESTS = mixin(FOLDER, "test_modeling_common", "ModelTesterMixin")
 
 
 class SmallModel:
