@@ -30,6 +30,15 @@ if [ "${1:-}" = "--lowest" ]; then
 fi
 
 make_environment .venv scripts/constraints.txt
+# transformers' own tests of models come with its source archive, not with its wheel.
+export TRANSFORMERS_SOURCE=.venv/transformers-source
+if [ ! -d "$TRANSFORMERS_SOURCE/tests" ]; then
+    pinned=$(grep '^transformers==' scripts/constraints.txt)
+    .venv/bin/python -m pip download -qq --disable-pip-version-check --no-deps --no-binary :all: \
+        --dest "$TRANSFORMERS_SOURCE" "$pinned"
+    tar -xzf "$TRANSFORMERS_SOURCE"/*.tar.gz -C "$TRANSFORMERS_SOURCE" --strip-components 1
+fi
+
 .venv/bin/ruff check .
 .venv/bin/ruff format --check .
 .venv/bin/mypy

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from huggingface_hub import ModelCard
 
 from vaswani_transformer.recipe import load_recipe, parse_recipe
 
@@ -137,3 +138,17 @@ def test_files_that_are_named_exist() -> None:
     coded = re.findall(r"`((?:vaswani_transformer|scripts|tests|model_cards|\.ci)/[\w./-]*)`", readme())
     missing = [name for name in {*linked, *coded} if name and not (ROOT / name).exists()]
     assert not missing
+
+
+def test_results_are_those_of_the_cards() -> None:
+    """Row by row: the model links to its card, and the score is one that the card's metadata holds."""
+    rows = re.findall(r"^\| \[\w+\]\((model_cards/\w+\.md)\) \|(.*)\|$", readme(), flags=re.MULTILINE)
+    assert {path for path, _ in rows} == {
+        str(card.relative_to(ROOT)) for card in (ROOT / "model_cards").glob("*.md") if card.stem != "template"
+    }
+    for path, cells in rows:
+        _, test_set, metric, score, _ = (cell.strip() for cell in cells.split("|"))
+        results = ModelCard.load(ROOT / path).data.eval_results
+        assert (test_set, metric, score) in {
+            (result.dataset_name, result.metric_name, f"{result.metric_value:.2f}") for result in results
+        }
