@@ -17,10 +17,9 @@ from huggingface_hub import snapshot_download
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
-from vaswani_transformer.data.corpus import SentencePair, read_pairs
-from vaswani_transformer.recipe import CorpusSpec, Recipe, load_recipe
-from vaswani_transformer.run_folder import RunFolder, read_json, write_json
-
+from ..data.corpus import SentencePair, read_pairs
+from ..recipe import CorpusSpec, Recipe, load_recipe
+from ..run_folder import RunFolder, read_json, write_json
 from .bleu import METRICS, score
 from .translate import translate
 

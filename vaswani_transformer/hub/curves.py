@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import EngFormatter
 
-from vaswani_transformer.run_folder import read_json_lines
+from ..run_folder import read_json_lines
 
 _TRAINING, _VALIDATION = "#9db7d5", "#c44e52"
 

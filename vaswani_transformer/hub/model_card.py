@@ -15,9 +15,8 @@ from huggingface_hub import EvalResult, ModelCardData
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from safetensors import safe_open
 
-from vaswani_transformer.recipe import CorpusSpec, Recipe, load_recipe
-from vaswani_transformer.run_folder import RunFolder, read_json, write_text
-
+from ..recipe import CorpusSpec, Recipe, load_recipe
+from ..run_folder import RunFolder, read_json, write_text
 from .curves import draw_curves
 
 _METRIC_NAMES = {"sacrebleu": "sacreBLEU", "chrf": "chrF", "paper_bleu": "BLEU as in the paper"}

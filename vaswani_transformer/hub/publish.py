@@ -11,10 +11,9 @@ from pathlib import Path
 from huggingface_hub import HfApi, constants
 from huggingface_hub.errors import HfHubHTTPError
 
-from vaswani_transformer.atomic_folder import atomic_folder
-from vaswani_transformer.evaluation.report import file_sha256
-from vaswani_transformer.run_folder import RunFolder, read_json
-
+from ..atomic_folder import atomic_folder
+from ..evaluation.report import file_sha256
+from ..run_folder import RunFolder, read_json
 from . import clean_process
 from .model_card import write_card
 
