@@ -1,6 +1,7 @@
 """The first command of the README, with a training of seconds: every stage really runs, in the order a newcomer sees."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -40,3 +41,20 @@ def test_quickstart_goes_from_nothing_to_a_pipeline(tmp_path: Path) -> None:
         assert (tmp_path / "run" / name).exists()
     suffixes = {path.suffix for path in (tmp_path / "run" / "published").rglob("*")}
     assert suffixes == {".json", ".md", ".png", ".py", ".safetensors"}
+    run_the_readmes_python(tmp_path / "run" / "published")
+
+
+def run_the_readmes_python(published: Path) -> None:
+    """The examples that load the quickstart's folder, as they stand in the README, one after another in a new process."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    examples = re.findall(r"^```python\n(.*?)^```$", readme, flags=re.MULTILINE | re.DOTALL)
+    program = "\n".join(examples).replace("runs/builtin_tiny/published", str(published))
+    assert program.count(str(published)) >= 3
+    finished = subprocess.run(
+        [sys.executable, "-c", program],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert finished.returncode == 0, finished.stderr[-3000:]

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections.abc import Iterator
 
 import pytest
 
@@ -17,6 +18,15 @@ def test_the_first_signal_only_asks() -> None:
         assert asked.requested
 
 
+@pytest.fixture
+def ctrl_c_interrupts() -> Iterator[None]:
+    """As in a terminal: what a shell starts in the background begins with SIGINT ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c_interrupts")
 def test_a_later_signal_acts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(interruption, "_ECHO_SECONDS", -1.0)
     with pytest.raises(KeyboardInterrupt), Interruption():
