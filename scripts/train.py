@@ -31,9 +31,12 @@ def main() -> int:
         "--run-folder", type=Path, help="where everything is written; runs/NAME-OF-THE-RECIPE by default"
     )
     arguments = parser.parse_args()
-    recipe = load_recipe(arguments.recipe, arguments.overrides)
-    run = RunFolder(arguments.run_folder or Path("runs") / recipe.name)
-    return 0 if train(recipe, run) else _INTERRUPTED
+    try:
+        recipe = load_recipe(arguments.recipe, arguments.overrides)
+        run = RunFolder(arguments.run_folder or Path("runs") / recipe.name)
+        return 0 if train(recipe, run) else _INTERRUPTED
+    except (OSError, ValueError, FloatingPointError) as error:
+        sys.exit(f"error: {error}")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Whole trainings of a second each: resuming, stopping, refusing, several processes."""
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -271,3 +272,38 @@ def test_two_processes_give_the_losses_of_one(make_recipe: Callable[..., Recipe]
     assert _log(alone) == _log(together)
     weights = [load_file(run.averaged / "model.safetensors") for run in (alone, together)]
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+
+
+@pytest.mark.parametrize(
+    ("override", "sentence"),
+    [
+        ("training.update=3", r"error: .*: Unknown key `training\.update`; did you mean `updates`\?"),
+        (
+            "data.root=nowhere",
+            r"error: There is no file nowhere/train\.en; check its name and `data\.root`.*",
+        ),
+    ],
+)
+def test_the_script_answers_wrong_input_with_one_line(
+    override: str, sentence: str, make_recipe: Callable[..., Recipe], tmp_path: Path
+) -> None:
+    (tmp_path / "recipe.yaml").write_text(make_recipe().to_yaml(), encoding="utf-8")
+    done = subprocess.run(
+        [
+            sys.executable,
+            str(ROOT / "scripts/train.py"),
+            "recipe.yaml",
+            "--set",
+            override,
+            "--run-folder",
+            "run",
+        ],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 1
+    assert re.fullmatch(sentence, done.stderr.strip().splitlines()[-1])
+    assert "Traceback" not in done.stderr
