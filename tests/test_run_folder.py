@@ -5,7 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from vaswani_transformer.run_folder import RunFolder, read_json, read_json_lines, write_json, write_text
+from vaswani_transformer.run_folder import (
+    RunFolder,
+    file_sha256,
+    read_json,
+    read_json_lines,
+    write_json,
+    write_text,
+)
 
 
 def test_every_file_lies_in_the_folder_under_a_name_of_its_own(tmp_path: Path) -> None:
@@ -53,3 +60,10 @@ def test_lines_of_json_are_read_up_to_the_broken_one(tmp_path: Path) -> None:
     assert next(records) == {"update": 1}
     with pytest.raises(ValueError, match=r"log\.jsonl:2 is not valid JSON .*remove that line"):
         next(records)
+
+
+def test_the_hash_of_a_file_is_the_published_one(tmp_path: Path) -> None:
+    """FIPS 180-2, appendix B.1: the SHA-256 of "abc"."""
+    (tmp_path / "abc").write_bytes(b"abc")
+    expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    assert file_sha256(tmp_path / "abc") == expected

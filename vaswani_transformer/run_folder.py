@@ -3,6 +3,7 @@
 Stages hand over folders: each stage reads what the one before it wrote, so any of them can be rerun or replaced alone.
 """
 
+import hashlib
 import json
 import os
 from collections.abc import Iterator
@@ -122,3 +123,9 @@ def read_json_lines(path: Path) -> Iterator[dict[str, Any]]:
                 raise ValueError(
                     f"{path}:{number} is not valid JSON ({error.msg}); remove that line."
                 ) from error
+
+
+def file_sha256(path: Path) -> str:
+    """SHA-256 of a file's bytes, in hexadecimal."""
+    with open(path, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from ..recipe import CleaningSettings, CorpusSpec
+from ..run_folder import file_sha256
 from .builtin_corpus import Split, builtin_pairs
 
 _OPENERS: dict[str, Callable[[Path], BufferedIOBase]] = {".gz": gzip.GzipFile, ".xz": lzma.LZMAFile}
@@ -139,7 +140,7 @@ def file_hashes(spec: CorpusSpec, root: str | Path, languages: tuple[str, str]) 
     """
     if spec.format in ("lines", "table"):
         names = [name for name in (spec.source, spec.target, spec.path) if name is not None]
-        return {name: _file_hash(_existing(Path(root) / name)) for name in names}
+        return {name: file_sha256(_existing(Path(root) / name)) for name in names}
     if spec.streaming:
         return {}
     digest = hashlib.sha256()
@@ -420,8 +421,3 @@ def _existing(path: Path) -> Path:
     if not path.is_file():
         raise FileNotFoundError(f"There is no file {path}; check its name and `data.root` in the recipe.")
     return path
-
-
-def _file_hash(path: Path) -> str:
-    with open(path, "rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()

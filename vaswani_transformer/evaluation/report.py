@@ -19,7 +19,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedModel, 
 
 from ..data.corpus import SentencePair, read_pairs
 from ..recipe import CorpusSpec, Recipe, load_recipe
-from ..run_folder import RunFolder, read_json, write_json
+from ..run_folder import RunFolder, file_sha256, read_json, write_json
 from .bleu import METRICS, score
 from .translate import translate
 
@@ -190,11 +190,6 @@ def text_sha256(sentences: Iterable[str]) -> str:
     for sentence in sentences:
         digest.update(sentence.encode() + b"\n")
     return digest.hexdigest()
-
-
-def file_sha256(path: Path) -> str:
-    with open(path, "rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _compare(

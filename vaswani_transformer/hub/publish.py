@@ -12,8 +12,7 @@ from huggingface_hub import HfApi, constants
 from huggingface_hub.errors import HfHubHTTPError
 
 from ..atomic_folder import atomic_folder
-from ..evaluation.report import file_sha256
-from ..run_folder import RunFolder, read_json
+from ..run_folder import RunFolder, file_sha256, read_json
 from . import clean_process
 from .model_card import write_card
 

@@ -3,7 +3,6 @@
 No random state is here: batches and dropout are functions of the recipe's seed and the update's number.
 """
 
-import hashlib
 import re
 import shutil
 from dataclasses import asdict, dataclass, field
@@ -16,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from ..atomic_folder import atomic_folder
-from ..run_folder import read_json, write_json
+from ..run_folder import file_sha256, read_json, write_json
 
 _WEIGHTS, _OPTIMIZER, _STATE = "model.safetensors", "optimizer.safetensors", "state.json"
 
@@ -80,7 +79,7 @@ def save_state(
     with atomic_folder(path) as unfinished:
         save_file(_weights(module), unfinished / _WEIGHTS)
         save_file(_moments(module, optimizer), unfinished / _OPTIMIZER)
-        hashes = {name: _sha256(unfinished / name) for name in (_WEIGHTS, _OPTIMIZER)}
+        hashes = {name: file_sha256(unfinished / name) for name in (_WEIGHTS, _OPTIMIZER)}
         write_json(
             unfinished / _STATE, {"state": state.state_dict(), "loss_scaler": loss_scaler, "sha256": hashes}
         )
@@ -113,7 +112,7 @@ def load_state(
             raise ValueError(_damaged(path / name, "is missing"))
     content = read_json(path / _STATE)
     for name, expected in content["sha256"].items():
-        if _sha256(path / name) != expected:
+        if file_sha256(path / name) != expected:
             raise ValueError(
                 _damaged(path / name, "is damaged: its SHA-256 is not the one it was saved with")
             )
@@ -180,11 +179,6 @@ def _read(path: Path) -> dict[str, Tensor]:
 
 def _shape(tensors: dict[str, Tensor], name: str) -> torch.Size | None:
     return tensors[name].shape if name in tensors else None
-
-
-def _sha256(path: Path) -> str:
-    with open(path, "rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _damaged(path: Path, what: str) -> str:
