@@ -144,7 +144,7 @@ def test_a_jump_lands_where_a_walk_does() -> None:
 def test_tokens_of_an_update_are_known_from_the_lengths() -> None:
     batches, counts = stream().update(5), stream().tokens(5)
     assert counts.source == sum(SOURCES[batch].sum() for batch in batches)
-    assert counts.target == sum(TARGETS[batch].sum() for batch in batches) == stream().target_tokens(5)
+    assert counts.target == sum(TARGETS[batch].sum() for batch in batches)
     assert counts.padded_source == sum(len(batch) * SOURCES[batch].max() for batch in batches) <= 4 * BUDGET
     assert counts.padded_target == sum(len(batch) * TARGETS[batch].max() for batch in batches) <= 4 * BUDGET
 

@@ -137,10 +137,6 @@ class BatchStream:
             counts.append((int(sources.sum()), int(targets.sum()), *padded))
         return TokenCounts(*(sum(column) for column in zip(*counts, strict=True)))
 
-    def target_tokens(self, update: int) -> int:
-        """The real target tokens of an update over all ranks: what its summed loss is divided by."""
-        return sum(int(self._target_lengths[indices].sum()) for indices in self.update(update))
-
     def epoch_of(self, update: int) -> float:
         """How many passes over the corpus lie before this update, such as 1.25."""
         position = update * self.micro_batches

@@ -86,7 +86,7 @@ class Updater:
             FloatingPointError: loss or gradients are not finite; weights are as before, and the sentence names the pairs.
         """
         plan = self.stream.update(update - 1)
-        totals = self._count(plan)
+        totals = self._count(update, plan)
         losses = self._backward(plan, update, totals.target_tokens)
         if self.accelerator.scaler is not None:
             self.accelerator.unscale_gradients(self.optimizer)
@@ -149,23 +149,20 @@ class Updater:
             f"`training.learning_rate_scale`, warm up longer, use another `training.precision`, or look at the pairs of the batch: {lines}"
         )
 
-    def _count(self, plan: list[np.ndarray]) -> Totals:
+    def _count(self, update: int, plan: list[np.ndarray]) -> Totals:
         """What the update holds, over all ranks; known from the plan, without asking anyone."""
-        totals = Totals()
+        counts = self.stream.tokens(update - 1)
+        flops = 0.0
         for pairs in plan:
             sources, targets = self.corpus.source_lengths[pairs], self.corpus.target_lengths[pairs]
-            source_length, target_length, target_tokens = (
-                int(sources.max()),
-                int(targets.max()),
-                int(targets.sum()),
-            )
-            totals.source_tokens += int(sources.sum())
-            totals.target_tokens += target_tokens
-            totals.positions += len(pairs) * (source_length + target_length)
-            totals.flops += training_flops(
-                self.config, len(pairs), source_length, target_length, target_tokens
-            )
-        return totals
+            sizes = len(pairs), int(sources.max()), int(targets.max()), int(targets.sum())
+            flops += training_flops(self.config, *sizes)
+        return Totals(
+            source_tokens=counts.source,
+            target_tokens=counts.target,
+            positions=counts.padded_source + counts.padded_target,
+            flops=flops,
+        )
 
 
 def load_batch(
