@@ -1,4 +1,4 @@
-"""What holds for every test: offline, one thread, the same examples every time."""
+"""What holds for every test: offline, one thread, the same examples every time. And a translator, built in memory."""
 
 import os
 import socket
@@ -12,6 +12,10 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 
 import hypothesis
 import pytest
+import torch
+from transformers import MarianConfig, MarianMTModel, PreTrainedTokenizerBase
+
+from vaswani_transformer.data.bpe import train_tokenizer
 
 hypothesis.settings.register_profile("house", deadline=None, derandomize=True, database=None)
 hypothesis.settings.load_profile("house")
@@ -40,3 +44,42 @@ def only_this_machine() -> Iterator[None]:
         patch.setattr(socket.socket, "connect", guarded_connect)
         patch.setattr(socket, "getaddrinfo", guarded_getaddrinfo)
         yield
+
+
+SENTENCES = [
+    "A man reads.",
+    "Two small dogs run along the beach while the children watch them from the boat.",
+    "",
+    "The house is old.",
+    "  \t ",
+    "A woman in a red coat reads a book.",
+    "Yes.",
+    "The dogs that the man sees are running.",
+]
+
+
+@pytest.fixture(scope="session")
+def sentences() -> list[str]:
+    return list(SENTENCES)
+
+
+@pytest.fixture(scope="session")
+def tokenizer() -> PreTrainedTokenizerBase:
+    return train_tokenizer(SENTENCES * 4, vocab_size=300)
+
+
+@pytest.fixture
+def model(tokenizer: PreTrainedTokenizerBase) -> MarianMTModel:
+    """A translator that knows nothing, and not one of ours: what translates and evaluates must work with any model of transformers.
+
+    In float64, so that the sums of a padded batch cannot turn an argmax.
+    """
+    torch.manual_seed(2)
+    config = MarianConfig(
+        vocab_size=len(tokenizer), d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2, decoder_attention_heads=2,
+        encoder_ffn_dim=32, decoder_ffn_dim=32, dropout=0.3, max_position_embeddings=128, init_std=0.5,
+        pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=1, forced_eos_token_id=None,
+    )  # fmt: skip
+    model = MarianMTModel(config).double().eval()
+    model.generation_config.update(num_beams=2, max_new_tokens=12, max_length=None)
+    return model

@@ -1,10 +1,13 @@
 """Text in, text out, as users knew it from transformers 4."""
 
+import sys
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from transformers import (
     BartConfig,
     BartForConditionalGeneration,
@@ -27,6 +30,7 @@ from vaswani_transformer import (
     train_tokenizer,
 )
 from vaswani_transformer.decoding import PAPER_SEARCH
+from vaswani_transformer.pipeline_translation import LONGEST_SPLIT, join_sentences, split_sentences
 
 TEXTS = ["the old man sees a dog .", "two dogs run", "a", "der alte Mann sieht einen Hund am Morgen ."]
 SIZES = {
@@ -296,3 +300,143 @@ def test_a_stop_sequence_ends_the_translation(ours: TranslationPipeline) -> None
     assert stop in cut
     assert translation.startswith(cut)
     assert len(cut) < len(translation)
+
+
+TEXT = "A man sees a dog. Two dogs run,  Mr. Smith!\r\n\r\n\tThe old man?\n"
+SENTENCES = ["A man sees a dog.", "Two dogs run,  Mr. Smith!", "The old man?"]
+
+
+def test_a_text_is_split_into_sentences_and_joined(ours: TranslationPipeline) -> None:
+    first, second, third = translations(ours(SENTENCES))
+    expected = [{"translation_text": f"{first} {second}\r\n\r\n\t{third}\n"}]
+    assert ours(TEXT, split_sentences="en") == expected
+    assert ours(TEXT, split_sentences="en-GB", batch_size=3) == expected
+    assert ours(TEXT) != expected
+    assert ours(" \n", split_sentences="en") == [{"translation_text": ""}]
+
+
+def test_sentences_of_all_texts_share_batches(
+    ours: TranslationPipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = [TEXT, "", "One. Two. Three. Four.", " ", TEXT, "\n"]
+    expected = [ours(text, split_sentences="en")[0] for text in texts]
+    sizes: list[int] = []
+    generate = ours.model.generate
+
+    def counting(input_ids: torch.Tensor, **settings: Any) -> Any:
+        sizes.append(len(input_ids))
+        return generate(input_ids=input_ids, **settings)
+
+    monkeypatch.setattr(ours.model, "generate", counting)
+    assert ours(texts, split_sentences="en", batch_size=4) == expected
+    assert sizes == [4, 4, 2]
+    assert ours([], split_sentences="en") == ours([""], split_sentences="en")[1:] == []
+    stream = ours((text for text in texts), split_sentences="en", batch_size=4, num_workers=1)
+    assert list(stream) == [[record] for record in expected]
+    datasets = pytest.importorskip("datasets")
+    rows = KeyDataset(datasets.Dataset.from_dict({"en": texts}), "en")
+    assert list(ours(rows, split_sentences="en")) == [[record] for record in expected]
+
+
+def test_texts_are_read_as_far_as_a_batch_needs(ours: TranslationPipeline) -> None:
+    read: list[str] = []
+
+    def texts() -> Iterator[str]:
+        for text in [TEXT] * 5:
+            read.append(text)
+            yield text
+
+    stream = ours(texts(), split_sentences="en", batch_size=2)
+    next(stream)
+    assert len(read) <= 2
+    with pytest.raises(TypeError, match=r"An input is 7 \(int\)"):
+        list(ours(iter([TEXT, 7]), split_sentences="en"))
+
+
+def test_the_language_is_found_where_it_is_named(
+    ours: TranslationPipeline, tokenizer: PreTrainedTokenizerFast
+) -> None:
+    def translator(task: str = "translation", **settings: Any) -> TranslationPipeline:
+        return pipeline(task, model=ours.model, tokenizer=tokenizer, device="cpu", **settings)
+
+    german = "Das ist z. B. am 3. Mai so. Der Mann sieht."
+    expected = ours(german, split_sentences="de")
+    assert expected != ours(german, split_sentences="en"), "a date is no end of a sentence in German"
+    assert ours(german, split_sentences=True, src_lang="de") == expected
+    assert translator(split_sentences="de")(german) == expected
+    assert translator(split_sentences="de")(german, split_sentences=False) == ours(german)
+    assert translator("translation_de_to_en", split_sentences=True)(german) == expected
+    with pytest.raises(ValueError, match='not known here; pass its code, such as split_sentences="en"'):
+        ours(german, split_sentences=True)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"num_return_sequences": 2},
+        {"generate_kwargs": {"num_return_sequences": 2}},
+        {"generation_config": GenerationConfig(num_beams=2, num_return_sequences=2)},
+        {"return_tensors": True},
+    ],
+)
+def test_joined_sentences_have_one_translation(ours: TranslationPipeline, settings: dict[str, Any]) -> None:
+    for inputs in (TEXT, [TEXT], iter([TEXT])):
+        with pytest.raises(ValueError, match="best translations of the sentences"):
+            ours(inputs, split_sentences="en", **settings)
+
+
+def test_without_the_library_the_sentence_says_what_to_install(
+    ours: TranslationPipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "sentencex", None)
+    with pytest.raises(ImportError, match="pip install sentencex"):
+        ours(TEXT, split_sentences="en")
+    assert ours(TEXT)
+
+
+ODD = st.text(st.sampled_from("aZ. !?\"'()\n\r\t\u00a0\u3000\u2028。！1\x85\x0c“”’é😀"), max_size=40)
+
+
+@given(ODD | st.text(max_size=40), st.sampled_from(["en", "de", "zh", "hi", "xx", "eng_Latn", ""]))
+def test_sentences_and_gaps_are_the_text(text: str, language: str) -> None:
+    sentences, gaps = split_sentences(text, language)
+    assert len(gaps) == len(sentences) + 1
+    assert "".join(gap + sentence for gap, sentence in zip(gaps, [*sentences, ""], strict=True)) == text
+    assert all(sentence and sentence == sentence.strip() for sentence in sentences)
+    assert all(len(sentence.splitlines()) == 1 for sentence in sentences)
+    assert not "".join(gaps).strip()
+
+
+def test_a_very_long_text_is_split_in_parts() -> None:
+    sentences, _ = split_sentences('He said: "(No. ' * 60_000, "en")  # as a whole, this takes half a minute
+    assert max(map(len, sentences)) <= LONGEST_SPLIT
+    many = "The old man sees a dog. " * 2000
+    assert split_sentences(many, "en")[0] == ["The old man sees a dog."] * 2000
+    words, gaps = split_sentences("word " * 5000, "en")
+    assert set(" ".join(words).split()) == {"word"} and set(gaps) == {"", " "}
+
+
+def test_a_text_the_library_fails_on_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    class PanicException(BaseException):
+        """As libraries in Rust raise it."""
+
+    def panic(language: str, text: str) -> list[str]:
+        raise PanicException("byte index 2 is not a char boundary")
+
+    monkeypatch.setattr("sentencex.segment", panic)
+    with pytest.raises(ValueError, match=r"sentencex cannot split 'A b\.' \(str\): byte index"):
+        split_sentences("A b.", "en")
+
+
+@pytest.mark.parametrize(
+    ("sentences", "gaps", "text"),
+    [
+        (["A.", "B!"], ["", "", ""], "A. B!"),
+        (["甲。", "乙！"], ["", "", ""], "甲。乙！"),
+        (["A.", "B!"], [" ", "\n", "\t"], " A.\nB!\t"),
+        (["", "B!"], ["", "", ""], "B!"),
+        ([], ["\n"], ""),
+    ],
+)
+def test_sentences_do_not_run_into_each_other(sentences: list[str], gaps: list[str], text: str) -> None:
+    assert join_sentences(sentences, gaps) == text

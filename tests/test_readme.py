@@ -19,7 +19,7 @@ from vaswani_transformer.recipe import load_recipe, parse_recipe
 
 ROOT = Path(__file__).parents[1]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
-NOT_OURS = {"git", "cd", "source", "pip", "hf", "export", "pre-commit"}
+NOT_OURS = {"git", "cd", "source", "pip", "hf", "export", "pre-commit", "optimum-cli"}
 """Commands of other programs, which the README may name and which need a network or change the shell."""
 
 
@@ -53,7 +53,7 @@ def check_command(words: list[str]) -> None:
         r"[A-Z_]+=.*", words[0]
     ):  # settings in front, as in OMP_NUM_THREADS=1 python ...
         words = words[1:]
-    if words[0] in NOT_OURS:
+    if words[0] in NOT_OURS or words[:3] == ["python", "-m", "venv"]:
         return
     script = next(
         (word for word in words if word.startswith("scripts/") and word.endswith((".py", ".sh"))), None

@@ -23,6 +23,7 @@ from vaswani_transformer import (
     VaswaniModel,
     train_tokenizer,
 )
+from vaswani_transformer.hub.publish import CODE_FILES
 
 SIZES = {
     "d_model": 16,
@@ -71,9 +72,7 @@ def test_a_saved_model_says_where_its_code_is(folder: Path) -> None:
 
 def test_a_bare_model_is_saved_with_its_code_too(tmp_path: Path) -> None:
     VaswaniModel(VaswaniConfig(vocab_size=270, **SIZES)).save_pretrained(tmp_path)
-    assert {"configuration_vaswani.py", "modeling_vaswani.py", "pipeline_translation.py", "decoding.py"} <= {
-        path.name for path in tmp_path.iterdir()
-    }
+    assert set(CODE_FILES) <= {path.name for path in tmp_path.iterdir()}
     assert "AutoModelForSeq2SeqLM" in json.loads((tmp_path / "config.json").read_text())["auto_map"]
 
 

@@ -24,8 +24,8 @@ def atomic_folder(path: Path) -> Iterator[Path]:
     try:
         yield unfinished
         for file in sorted(unfinished.rglob("*")):
-            _flush_to_disk(file)
-        _flush_to_disk(unfinished)
+            flush_to_disk(file)
+        flush_to_disk(unfinished)
         _take_place(unfinished, path)
     except BaseException as error:
         shutil.rmtree(unfinished, ignore_errors=True)
@@ -43,11 +43,12 @@ def _take_place(unfinished: Path, path: Path) -> None:
     if path.exists():
         os.replace(path, replaced)
     os.replace(unfinished, path)
-    _flush_to_disk(path.parent)
+    flush_to_disk(path.parent)
     shutil.rmtree(replaced, ignore_errors=True)
 
 
-def _flush_to_disk(path: Path) -> None:
+def flush_to_disk(path: Path) -> None:
+    """Return when a file's content, or a folder's list of names, would survive a power failure."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

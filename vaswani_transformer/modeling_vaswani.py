@@ -30,6 +30,7 @@ from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 from .configuration_vaswani import VaswaniConfig
 from .decoding import PaperSearch
+from .packing import WeightType, is_packed, pack_linear_layers
 
 if TYPE_CHECKING:
     # Not needed here: a saved model takes along the files its code imports, and should take the pipeline.
@@ -131,13 +132,13 @@ class VaswaniAttention(nn.Module):
 
     def attend(
         self,
-        hidden_states: torch.Tensor,
+        queries: torch.Tensor,
         keys: torch.Tensor,
         values: torch.Tensor,
         attention_mask: torch.Tensor | None,
         **kwargs: Any,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Project `hidden_states` `[B, T, D]` to queries, attend with each head, and project what they found.
+        """Attend with each head's queries `[B, H, T, K]`, and project what the heads found.
 
         Returns:
             `[B, T, D]` and, where the implementation has them, the weights `[B, H, T, S]`.
@@ -147,7 +148,7 @@ class VaswaniAttention(nn.Module):
         )
         heads, weights = attention(
             self,
-            self.split_heads(self.q_proj(hidden_states)),
+            queries,
             keys,
             values,
             attention_mask,
@@ -164,6 +165,15 @@ class VaswaniSelfAttention(VaswaniAttention):
     def __init__(self, config: VaswaniConfig, num_heads: int, layer_idx: int, is_causal: bool) -> None:
         super().__init__(config, num_heads, layer_idx)
         self.is_causal = is_causal
+        self.qkv_proj: nn.Module | None = None
+
+    def queries_keys_and_values(self, states: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """`[B, L, D]` to queries and keys `[B, H, L, K]` and values `[B, H, L, V]`; `pack_weights` makes one product of the three."""
+        if self.qkv_proj is None:
+            return self.split_heads(self.q_proj(states)), *self.keys_and_values(states)
+        widths = (self.head_dim, self.head_dim, self.value_head_dim)
+        parts = self.qkv_proj(states).split([self.num_heads * width for width in widths], dim=-1)
+        return tuple(self.split_heads(part) for part in parts)
 
     def forward(
         self,
@@ -172,12 +182,12 @@ class VaswaniSelfAttention(VaswaniAttention):
         past_key_values: Cache | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        keys, values = self.keys_and_values(hidden_states)
+        queries, keys, values = self.queries_keys_and_values(hidden_states)
         if isinstance(past_key_values, EncoderDecoderCache):
             past_key_values = past_key_values.self_attention_cache
         if past_key_values is not None:
             keys, values = past_key_values.update(keys, values, self.layer_idx)
-        return self.attend(hidden_states, keys, values, attention_mask, **kwargs)
+        return self.attend(queries, keys, values, attention_mask, **kwargs)
 
 
 class VaswaniCrossAttention(VaswaniAttention):
@@ -200,7 +210,8 @@ class VaswaniCrossAttention(VaswaniAttention):
             keys, values = self.keys_and_values(encoder_hidden_states)
             keys, values = past_key_values.cross_attention_cache.update(keys, values, self.layer_idx)
             past_key_values.is_updated[self.layer_idx] = True
-        return self.attend(hidden_states, keys, values, attention_mask, **kwargs)
+        queries = self.split_heads(self.q_proj(hidden_states))
+        return self.attend(queries, keys, values, attention_mask, **kwargs)
 
 
 def activation(name: str) -> nn.Module:
@@ -388,20 +399,26 @@ class VaswaniStack(VaswaniPreTrainedModel):
         self, inputs_embeds: torch.Tensor, mask: torch.Tensor | None, past: int | torch.Tensor
     ) -> torch.Tensor:
         """Position vectors in the dtype of the inputs: `[L, D]` or, under a mask, `[B, L, D]`."""
-        config, length, device = self.config, inputs_embeds.shape[1], inputs_embeds.device
+        length, device = inputs_embeds.shape[1], inputs_embeds.device
         if mask is None or mask.ndim != 2:
             numbers = distinct = torch.arange(length, device=device) + past
         else:
             numbers = (mask.long().cumsum(-1) - 1).clamp(min=0)[:, -length:]
             distinct = torch.arange(mask.shape[-1], device=device)
+        if self.config.position_embedding_type == "learned":
+            return self.position_vectors(numbers).to(inputs_embeds.dtype)
+        table = self.position_vectors(distinct).to(inputs_embeds.dtype)
+        return table if numbers is distinct else table[numbers]
+
+    def position_vectors(self, numbers: torch.Tensor) -> torch.Tensor:
+        """The vectors `[..., D]` of positions `[...]` (section 3.5)."""
+        config = self.config
         if config.position_embedding_type == "learned":
             what = f"{type(self).__name__} got a text with the position"
             remedy = "shorten it, or use a model with sinusoidal positions, which have no limit"
             check_ids(numbers, config.max_position_embeddings, what, remedy)
-            return self.embed_positions(numbers + config.position_offset).to(inputs_embeds.dtype)
-        table = sinusoids(distinct + config.position_offset, config.d_model, config.sinusoidal_layout)
-        table = table.to(inputs_embeds.dtype)
-        return table if numbers is distinct else table[numbers]
+            return self.embed_positions(numbers + config.position_offset)
+        return sinusoids(numbers + config.position_offset, config.d_model, config.sinusoidal_layout)
 
 
 def check_ids(ids: torch.Tensor, entries: int, what: str, remedy: str) -> None:
@@ -461,6 +478,9 @@ class VaswaniEncoder(VaswaniStack):
 
 class VaswaniDecoder(VaswaniStack):
     """N identical layers over the target's past and the encoded source (section 3.1)."""
+
+    can_step = True
+    """`DecoderStep` computes what this class computes; a subclass that computes something else says no."""
 
     _can_record_outputs = {  # noqa: RUF012
         "hidden_states": VaswaniDecoderLayer,
@@ -622,6 +642,29 @@ class VaswaniForConditionalGeneration(PaperSearch, VaswaniPreTrainedModel, Gener
 
     def set_input_embeddings(self, value: nn.Embedding) -> None:
         self.model.set_input_embeddings(value)
+
+    def pack_weights(self, dtype: WeightType = "float32") -> "VaswaniForConditionalGeneration":
+        """Make this model translate faster on a CPU, for good: its weights can then be neither trained nor saved.
+
+        Args:
+            dtype: `"float32"` changes no result beyond rounding; `"bfloat16"` and `"int8"` round the weights, and what is multiplied by
+                them, for speed.
+
+        Returns:
+            The model itself.
+
+        Raises:
+            ValueError: another type, a model that is not on a CPU, or one that is packed already.
+        """
+        pack_linear_layers(self.eval(), dtype)
+        return self
+
+    def save_pretrained(self, *args: Any, **kwargs: Any) -> None:
+        if is_packed(self):
+            raise ValueError(
+                "Packed weights cannot be saved; save the model before `pack_weights`, and pack it after loading."
+            )
+        super().save_pretrained(*args, **kwargs)
 
     @staticmethod
     def create_masks_for_generate(

@@ -4,7 +4,10 @@ This file travels with checkpoints, so that a folder translates without the pack
 """
 
 import copy
-from collections.abc import Iterable, Sized
+import re
+import unicodedata
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from typing import Any
 
 import torch
@@ -16,6 +19,9 @@ logger = logging.get_logger(__name__)
 DEFAULT_SETTINGS: dict[str, Any] = {"num_beams": 4, "max_new_tokens": 256}
 """What transformers 4 searched with where neither the caller nor the checkpoint said anything."""
 
+LONGEST_SPLIT = 10_000
+"""Characters that are split into sentences at once: over unbalanced quotation marks, sentencex takes quadratic time."""
+
 
 class TranslationPipeline(Pipeline):
     """Translates strings.
@@ -24,6 +30,7 @@ class TranslationPipeline(Pipeline):
     translator = pipeline("translation", model="path/or/repository")
     translator("A sentence.")                        # [{"translation_text": "Ein Satz."}]
     translator(["One.", "Two."], batch_size=2)       # [{"translation_text": ...}, {"translation_text": ...}]
+    translator("A text. Of any length.", split_sentences="en", batch_size=8)
     ```
 
     Settings of `generate` (`num_beams`, `max_new_tokens`, `length_penalty_type` ...) may be given here or at the call;
@@ -37,8 +44,10 @@ class TranslationPipeline(Pipeline):
     _load_feature_extractor = False
     _load_tokenizer = True
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, split_sentences: bool | str = False, **kwargs: Any) -> None:
+        """Takes what every pipeline takes, and any setting of a call as the default of all calls."""
         super().__init__(*args, **kwargs)
+        self._split_sentences = split_sentences
         name = type(self.model).__name__
         if not getattr(self.model.config, "is_encoder_decoder", False):
             raise ValueError(
@@ -53,12 +62,18 @@ class TranslationPipeline(Pipeline):
             self._task_settings.pop("prefix", None) or getattr(self.model.config, "prefix", None) or ""
         )
 
-    def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+    def __call__(
+        self, inputs: Any, *args: Any, split_sentences: bool | str | None = None, **kwargs: Any
+    ) -> Any:
         """Translate a string, or each string of a collection.
 
         Args:
             inputs: a string; a list, tuple, column or other finite collection of strings; or a generator, iterator or
                 torch data set of strings, which is read as its translations are asked for.
+            split_sentences: cut each input into sentences, translate these, all inputs' together in batches of
+                `batch_size`, and put them together again with the input's own white space and line breaks. Either the
+                source language's code, such as "en", or True where `src_lang` or a task such as
+                "translation_en_to_de" names it. Needs the package sentencex.
             kwargs: `batch_size` and `num_workers`; `return_tensors` for token ids (`translation_token_ids`) instead of
                 text, or beside it with `return_text=True`; `clean_up_tokenization_spaces`; `truncation`, without which
                 nothing is cut; `src_lang` and `tgt_lang` for multilingual models; `stop_sequence`; any setting of
@@ -71,22 +86,95 @@ class TranslationPipeline(Pipeline):
 
         Raises:
             TypeError: something is not a string.
+            ValueError: `split_sentences` without a language, or with several translations of each input or their token ids.
         """
+        split = self._split_sentences if split_sentences is None else split_sentences
         if isinstance(inputs, str):
+            if split:
+                return next(self._translate_in_sentences([inputs], split, kwargs))
             return super().__call__(inputs, *args, **kwargs)
         if isinstance(inputs, (dict, bytes)) or not isinstance(inputs, (Iterable, torch.utils.data.Dataset)):
             raise TypeError(
                 f"The input is {described(inputs)}; translate a string, or a list or generator of strings."
             )
         if isinstance(inputs, torch.utils.data.Dataset):
+            if split:
+                rows: Any = inputs
+                if isinstance(inputs, Sized):
+                    rows = (inputs[row] for row in range(len(inputs)))
+                return self._translate_in_sentences(rows, split, kwargs)
             return super().__call__(inputs, *args, **kwargs)
         if not isinstance(inputs, Sized):
+            if split:
+                return self._translate_in_sentences(inputs, split, kwargs)
             return super().__call__((text for text in inputs), *args, **kwargs)
         texts = list(inputs)
         for position, text in enumerate(texts):
             check_text(text, f"Item {position} of the input")
+        if split:
+            return [record for (record,) in self._translate_in_sentences(texts, split, kwargs)]
         results = super().__call__(texts, *args, **kwargs) if texts else []
         return [result[0] for result in results] if all(len(result) == 1 for result in results) else results
+
+    def _translate_in_sentences(
+        self, texts: Iterable[Any], split: bool | str, settings: dict[str, Any]
+    ) -> Iterator[list[dict[str, str]]]:
+        """What `__call__` gives for each of `texts`; they are read as far as the next batch of sentences needs."""
+        language = self._language_to_split(split, settings)
+        self._check_that_sentences_join(settings)
+        gaps_ahead: deque[list[str]] = deque()
+
+        def sentences() -> Iterator[str]:
+            for text in texts:
+                check_text(text, "An input")
+                found, gaps = split_sentences(text, language)
+                gaps_ahead.append(gaps)
+                yield from found
+
+        # The sentences are read in this process, which remembers what stands between them.
+        results = super().__call__(sentences(), **{**settings, "num_workers": 0})
+        return self._joined(results, gaps_ahead)
+
+    def _joined(
+        self, results: Iterable[list[dict[str, str]]], gaps_ahead: deque[list[str]]
+    ) -> Iterator[list[dict[str, str]]]:
+        """Put translated sentences together to texts as soon as each is complete."""
+        translations: list[str] = []
+        for (record,) in results:
+            translations.append(record["translation_text"])
+            while gaps_ahead and len(gaps_ahead[0]) <= len(translations) + 1:
+                gaps = gaps_ahead.popleft()
+                count = len(gaps) - 1
+                yield [{"translation_text": join_sentences(translations[:count], gaps)}]
+                del translations[:count]
+        for gaps in gaps_ahead:  # blank texts at the end
+            yield [{"translation_text": join_sentences([], gaps)}]
+
+    def _language_to_split(self, split: bool | str, settings: dict[str, Any]) -> str:
+        named = settings.get("src_lang") or self._preprocess_params.get("src_lang")
+        language = split if isinstance(split, str) else named
+        if not language:
+            raise ValueError(
+                "Where sentences end depends on the language, which is not known here; pass its code, such as "
+                'split_sentences="en", or name it in the task, such as pipeline("translation_en_to_de", ...).'
+            )
+        return language
+
+    def _check_that_sentences_join(self, settings: dict[str, Any]) -> None:
+        known = {
+            **self.model.generation_config.to_diff_dict(),
+            **self._forward_params,
+            **self._postprocess_params,
+            **(settings.get("generate_kwargs") or {}),
+            **settings,
+        }
+        own = known.get("generation_config")
+        wanted = known.get("num_return_sequences") or getattr(own, "num_return_sequences", None) or 1
+        if wanted > 1 or known.get("return_tensors"):
+            raise ValueError(
+                "split_sentences puts the best translations of the sentences together as text; leave out "
+                "num_return_sequences and return_tensors, or split_sentences."
+            )
 
     def _sanitize_parameters(
         self,
@@ -228,6 +316,81 @@ def languages_of(task: str | None) -> tuple[str | None, str | None]:
     if len(words) == 4 and words[0] == "translation" and words[2] == "to":
         return words[1], words[3]
     return None, None
+
+
+def split_sentences(text: str, language: str) -> tuple[list[str], list[str]]:
+    """Cut a text into its sentences and the white space around them.
+
+    A sentence ends where sentencex finds its end, and at every line break. One of more than `LONGEST_SPLIT` characters
+    is cut at white space.
+
+    Args:
+        text: anything.
+        language: code of its language; of "de-CH" or "de_DE" the first part counts. Languages that sentencex has no
+            rules for are split as English.
+
+    Returns:
+        n sentences, without white space at their ends, and n + 1 gaps: `gaps[0] + sentences[0] + gaps[1] + ...` is the text.
+
+    Raises:
+        ImportError: sentencex is not installed.
+        ValueError: it fails on the text.
+    """
+    sentences: list[str] = []
+    gaps = [""]
+    for piece in _pieces(text, re.split("[-_]", language.lower())[0]):
+        sentence = piece.strip()
+        before, _, after = piece.partition(sentence) if sentence else (piece, "", "")
+        gaps[-1] += before
+        if sentence:
+            sentences.append(sentence)
+            gaps.append(after)
+    return sentences, gaps
+
+
+def _pieces(text: str, language: str) -> Iterator[str]:
+    """The text in pieces of at most one sentence and the white space beside it."""
+    try:
+        from sentencex import segment
+    except ImportError as error:
+        raise ImportError(
+            "Splitting into sentences needs the package sentencex; install it (pip install sentencex), or leave out split_sentences."
+        ) from error
+    for line in text.splitlines(keepends=True):
+        # White space of several bytes beside an initial ("A\u00a0.") brings sentencex 1.0.32 down; a space is as long.
+        plain, start = re.sub(r"\s", " ", line), 0
+        while start < len(line):
+            part = plain[start : start + LONGEST_SPLIT]
+            try:
+                lengths = [len(piece) for piece in segment(language, part)]
+            except BaseException as error:
+                if type(error).__name__ != "PanicException":  # of a library in Rust, and no `Exception`
+                    raise
+                raise ValueError(f"sentencex cannot split {described(part)}: {error}") from error
+            if start + len(part) < len(line):
+                # The last piece may go on behind the part.
+                lengths = lengths[:-1] or [part.rfind(" ") + 1 or len(part)]
+            for length in lengths:
+                yield line[start : start + length]
+                start += length
+
+
+def join_sentences(sentences: Sequence[str], gaps: Sequence[str]) -> str:
+    """Put translated sentences into the gaps that `split_sentences` found; a text without sentences gives an empty one.
+
+    Where the source has nothing between two sentences, as Chinese has not, a space comes behind the first, unless its
+    last character brings its own width ("。").
+    """
+    if not sentences:
+        return ""
+    parts = [gaps[0]]
+    for position, (sentence, gap) in enumerate(zip(sentences, gaps[1:], strict=True), start=1):
+        runs_on = not gap and sentence and position < len(sentences)
+        parts += [
+            sentence,
+            " " if runs_on and unicodedata.east_asian_width(sentence[-1]) not in "WF" else gap,
+        ]
+    return "".join(parts)
 
 
 def check_text(text: Any, what: str) -> None:

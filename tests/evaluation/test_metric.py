@@ -10,7 +10,7 @@ from transformers import (
 
 from vaswani_transformer.evaluation.bleu import score
 from vaswani_transformer.evaluation.metric import TranslationMetric
-from vaswani_transformer.evaluation.translate import translate
+from vaswani_transformer.translation.translate import translate
 
 
 def test_the_metric_gives_the_scores_of_bleu_with_signatures() -> None:

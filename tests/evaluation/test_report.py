@@ -11,9 +11,9 @@ from transformers import MarianMTModel, PreTrainedTokenizerBase
 
 from vaswani_transformer.evaluation.bleu import score
 from vaswani_transformer.evaluation.report import PublishedScore, evaluate_model, evaluate_run
-from vaswani_transformer.evaluation.translate import translate
 from vaswani_transformer.recipe import CorpusSpec, parse_recipe
 from vaswani_transformer.run_folder import RunFolder, read_json, write_json, write_text
+from vaswani_transformer.translation.translate import translate
 
 ROOT = Path(__file__).parents[2]
 SOURCES = [f"Sentence {number} of the dogs." for number in range(25)]

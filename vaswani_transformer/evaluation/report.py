@@ -13,18 +13,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from huggingface_hub import snapshot_download
-from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel
 
 from ..data.corpus import SentencePair, read_pairs
 from ..recipe import CorpusSpec, Recipe, load_recipe
 from ..run_folder import RunFolder, file_sha256, read_json, write_json
+from ..translation.checkpoint import load_translator, local_folder
+from ..translation.translate import translate
 from .bleu import METRICS, score
-from .translate import translate
 
 SAMPLES = 10
-_OTHER_FRAMEWORKS = ["*.h5", "*.msgpack", "*.ot", "*.onnx", "*.tflite"]
 _NO_SEARCH = (
     "_",
     "output_",
@@ -125,7 +123,7 @@ def evaluate_model(
     """
     _check_published(published, test_sets)
     texts = {name: list(read_pairs(corpus, root, languages)) for name, corpus in test_sets.items()}
-    folder = _local_folder(model_name)
+    folder = local_folder(model_name)
     model, tokenizer = load_translator(folder)
     results = []
     for name, pairs in texts.items():
@@ -159,22 +157,6 @@ def score_lines(evaluation: Mapping[str, Any]) -> list[str]:
         for test_set in evaluation["test_sets"]
         for metric, result in test_set["metrics"].items()
     ]
-
-
-def load_translator(folder: Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """Load a checkpoint and its tokenizer onto the accelerator, if there is one.
-
-    Raises:
-        ValueError: the tokenizer knows tokens for which the model has no embedding.
-    """
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    model = AutoModelForSeq2SeqLM.from_pretrained(folder)
-    if len(tokenizer) > model.config.vocab_size:
-        raise ValueError(
-            f"The tokenizer in {folder} has {len(tokenizer)} tokens but the model embeds only {model.config.vocab_size}; "
-            "they do not belong together: take both from the same run."
-        )
-    return model.to(torch.accelerator.current_accelerator() or torch.device("cpu")), tokenizer
 
 
 def decoding_settings(model: PreTrainedModel, generate_kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -215,27 +197,15 @@ def _compare(
         "metrics": {metric: result._asdict() for metric, result in scores.items()},
         "samples": [
             {"source": pairs[i].source, "reference": pairs[i].target, "translation": hypotheses[i]}
-            for i in _spread(len(pairs), SAMPLES)
+            for i in spread_evenly(len(pairs), SAMPLES)
         ],
     }
 
 
-def _spread(total: int, wanted: int) -> list[int]:
+def spread_evenly(total: int, wanted: int) -> list[int]:
     """`wanted` numbers below `total` at equal distances, first and last among them: nobody has picked the samples."""
     count = min(wanted, total)
     return [round(i * (total - 1) / max(count - 1, 1)) for i in range(count)]
-
-
-def _local_folder(model_name: str | Path) -> Path:
-    """Where the checkpoint lies, after a download if need be."""
-    if Path(model_name).is_dir():
-        return Path(model_name)
-    try:
-        return Path(snapshot_download(str(model_name), ignore_patterns=_OTHER_FRAMEWORKS))
-    except (HFValidationError, HfHubHTTPError, LocalEntryNotFoundError) as error:
-        raise FileNotFoundError(
-            f"{model_name} is neither a folder nor a repository that the Hub can give us."
-        ) from error
 
 
 def _weights(folder: Path) -> list[Path]:
@@ -260,13 +230,13 @@ def _circumstances() -> dict[str, Any]:
     """How, when and with what software the measurement was made."""
     packages = {name: _version(name) for name in _PACKAGES}
     return {
-        "command": _command(),
+        "command": command_line(),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": {"python": platform.python_version(), **packages},
     }
 
 
-def _command() -> str:
+def command_line() -> str:
     """The command line as it can be typed again; where the program lies on this machine is nobody's business."""
     program = Path(sys.argv[0]).absolute()
     shown = program.relative_to(Path.cwd()) if program.is_relative_to(Path.cwd()) else Path(program.name)

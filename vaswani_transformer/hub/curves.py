@@ -36,6 +36,11 @@ def draw_curves(log: Path, picture: Path) -> None:
     _loss_panel(axes[0], training, _series(records, "validation", "nll"))
     if bleu:
         _bleu_panel(axes[1], bleu)
+    write_png(figure, picture)
+
+
+def write_png(figure: Figure, picture: Path) -> None:
+    """Write a picture atomically; the same figure gives the same bytes."""
     picture.parent.mkdir(parents=True, exist_ok=True)
     unfinished = picture.with_name(f".{picture.name}.unfinished")
     figure.savefig(unfinished, format="png", metadata={"Software": None})

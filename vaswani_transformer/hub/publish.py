@@ -23,7 +23,16 @@ MODEL_FILES = (
     "tokenizer.json",
     "tokenizer_config.json",
 )
-CODE_FILES = ("configuration_vaswani.py", "modeling_vaswani.py", "pipeline_translation.py", "decoding.py")
+CODE_FILES = (
+    "configuration_vaswani.py",
+    "modeling_vaswani.py",
+    "packing.py",
+    "decoder_step.py",
+    "stepping.py",
+    "beam_search.py",
+    "decoding.py",
+    "pipeline_translation.py",
+)
 DOCUMENTS = ("README.md", "curves.png", "evaluation.json")
 _PACKAGE = Path(__file__).parents[1]
 _FIRST_SENTENCE = "A man is reading a book."

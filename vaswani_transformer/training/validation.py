@@ -10,8 +10,8 @@ from transformers import PreTrainedTokenizerBase
 from ..data.batching import plan_batches
 from ..data.encoding import EncodedCorpus
 from ..evaluation.bleu import score
-from ..evaluation.translate import translate
 from ..recipe import Recipe
+from ..translation.translate import translate
 from .loss import TranslationLoss
 from .update import load_batch
 

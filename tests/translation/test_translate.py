@@ -1,10 +1,17 @@
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from torch import Tensor, nn
 from transformers import MarianMTModel, PreTrainedTokenizerBase
 
-from vaswani_transformer.evaluation.translate import translate
+from vaswani_transformer.translation.translate import (
+    Failure,
+    Hypothesis,
+    Outcome,
+    Translator,
+    translate,
+)
 
 
 @pytest.fixture
@@ -106,3 +113,95 @@ def test_what_is_not_text_is_refused(model: MarianMTModel, tokenizer: PreTrained
         translate(model, tokenizer, ["A man reads.", 7])  # type: ignore[list-item]
     with pytest.raises(ValueError, match="batch_tokens"):
         translate(model, tokenizer, ["A man reads."], batch_tokens=0)
+
+
+def outcomes(translator: Translator, sentences: list[str]) -> list[Outcome]:
+    found = dict(translator(sentences))
+    return [found[index] for index in range(len(sentences))]
+
+
+def test_a_translator_agrees_with_translate(
+    model: MarianMTModel, tokenizer: PreTrainedTokenizerBase, sentences: list[str]
+) -> None:
+    expected = translate(model, tokenizer, sentences)
+    found = outcomes(Translator(model, tokenizer, batch_tokens=60), sentences)
+    assert found == [[Hypothesis(text, None)] for text in expected]
+
+
+def test_hypotheses_and_scores_are_those_of_generate(
+    model: MarianMTModel, tokenizer: PreTrainedTokenizerBase, sentences: list[str]
+) -> None:
+    search = {"num_beams": 3, "num_return_sequences": 2}
+    found = outcomes(Translator(model, tokenizer, scores=True, **search), sentences)
+    for sentence, outcome in zip(sentences, found, strict=True):
+        assert isinstance(outcome, list)
+        if not sentence.strip():
+            assert outcome == [Hypothesis("", None)] * 2
+            continue
+        inputs = tokenizer(sentence, return_tensors="pt")
+        output = model.generate(**inputs, **search, return_dict_in_generate=True, output_scores=True)
+        texts = tokenizer.batch_decode(output.sequences, skip_special_tokens=True)
+        assert [hypothesis.text for hypothesis in outcome] == texts
+        assert [hypothesis.score for hypothesis in outcome] == pytest.approx(output.sequences_scores.tolist())
+
+
+def test_a_search_without_scores_says_so(model: MarianMTModel, tokenizer: PreTrainedTokenizerBase) -> None:
+    with pytest.raises(ValueError, match="2 beams or more"):
+        Translator(model, tokenizer, scores=True, num_beams=1)
+
+
+def test_a_sentence_that_the_model_cannot_translate_fails_alone(
+    model: MarianMTModel,
+    tokenizer: PreTrainedTokenizerBase,
+    sentences: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    expected = outcomes(Translator(model, tokenizer), sentences)
+    generate, poison = model.generate, tokenizer(sentences[5])["input_ids"]
+    asked: list[int] = []
+
+    def refuse(input_ids: Tensor, **kwargs: Any) -> Any:
+        asked.append(len(input_ids))
+        if any(row[: len(poison)] == poison for row in input_ids.tolist()):
+            raise IndexError("index out of range\nin self")
+        return generate(input_ids=input_ids, **kwargs)
+
+    monkeypatch.setattr(model, "generate", refuse)
+    found = outcomes(Translator(model, tokenizer), sentences)
+    assert found[5] == Failure("IndexError: index out of range in self")
+    assert found[:5] + found[6:] == expected[:5] + expected[6:]
+    # The probe, the batch, halves until the sentence, the second longest, is alone; the probe again at its end.
+    assert asked == [1, 6, 3, 1, 2, 1, 1, 3, 1]
+
+
+def test_a_model_that_broke_stops_everything(
+    model: MarianMTModel,
+    tokenizer: PreTrainedTokenizerBase,
+    sentences: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    translator = Translator(model, tokenizer)
+
+    def broken(**kwargs: Any) -> Any:
+        raise RuntimeError("the device is lost")
+
+    monkeypatch.setattr(model, "generate", broken)
+    with pytest.raises(RuntimeError, match="the device is lost"):
+        list(translator(sentences))
+    with pytest.raises(RuntimeError, match="the device is lost"):
+        Translator(model, tokenizer)
+
+
+def test_the_longest_sentence_is_limited(
+    model: MarianMTModel, tokenizer: PreTrainedTokenizerBase, batches: list[tuple[int, int]]
+) -> None:
+    translator = Translator(model, tokenizer, max_source_tokens=20)
+    found = outcomes(translator, ["Yes.", "y" * 2**20])
+    assert isinstance(found[0], list)
+    assert isinstance(found[1], Failure)
+    assert found[1].reason.endswith(
+        "tokens are more than the 20 of max_source_tokens; split the text into sentences"
+    )
+    assert max(columns for _, columns in batches) <= 20
+    with pytest.raises(ValueError, match="max_source_tokens"):
+        Translator(model, tokenizer, max_source_tokens=0)

@@ -1,0 +1,107 @@
+import json
+import runpy
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from safetensors.torch import load_file, save_file
+
+from vaswani_transformer import VaswaniForConditionalGeneration
+from vaswani_transformer.interop.folders import new_folder, read_original
+
+Saved = Callable[..., tuple[Path, VaswaniForConditionalGeneration]]
+SCRIPT = Path(__file__).parents[2] / "scripts" / "export.py"
+
+
+def test_ids_beyond_the_tokenizer_get_names_of_their_own(saved: Saved) -> None:
+    folder, _ = saved(vocab_size=310)
+    names = read_original(folder).token_names
+    assert len(names) == len(set(names)) == 310
+    assert names[:3] == ["<pad>", "<s>", "</s>"] and names[309] == "<unused 309>"
+
+
+def test_what_is_no_translator_of_ours_is_refused(saved: Saved, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="nowhere is not a folder; give the folder of a trained"):
+        read_original(tmp_path / "nowhere")
+    folder, _ = saved()
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "eos_token_id": None}))
+    with pytest.raises(ValueError, match=r"config\.json has no eos_token_id"):
+        read_original(folder)
+    (folder / "config.json").write_text(json.dumps({**config, "model_type": "t5"}))
+    with pytest.raises(ValueError, match="of the type 't5'"):
+        read_original(folder)
+    (folder / "tokenizer.json").unlink()
+    with pytest.raises(FileNotFoundError, match=r"has no tokenizer\.json"):
+        read_original(folder)
+
+
+def test_a_tokenizer_of_another_run_is_refused(saved: Saved) -> None:
+    folder, _ = saved(vocab_size=250)
+    with pytest.raises(ValueError, match="tokens but the model embeds only 250"):
+        read_original(folder)
+
+
+def test_damaged_weights_are_refused(saved: Saved) -> None:
+    folder, _ = saved()
+    weights = load_file(folder / "model.safetensors")
+    name = "model.encoder.layers.0.fc1.weight"
+    save_file({k: v for k, v in weights.items() if k != name}, folder / "model.safetensors", {"format": "pt"})
+    with pytest.raises(ValueError, match=f"lack {name}"):
+        read_original(folder)
+    whole = (folder / "model.safetensors").read_bytes()
+    (folder / "model.safetensors").write_bytes(whole[:-100])
+    with pytest.raises(ValueError, match="damaged or incomplete"):
+        read_original(folder)
+
+
+def test_a_folder_in_use_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with new_folder(tmp_path / "empty") as unfinished:
+        (unfinished / "file").write_text("mine")
+    with pytest.raises(FileExistsError, match="exists and is not empty"), new_folder(tmp_path / "empty"):
+        pass
+    assert (tmp_path / "empty" / "file").read_text() == "mine"
+
+
+def test_nothing_is_left_of_an_export_that_failed(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError), new_folder(tmp_path / "out") as unfinished:
+        (unfinished / "file").write_text("half")
+        raise ZeroDivisionError
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    def run(*arguments: Any) -> None:
+        monkeypatch.setattr(sys, "argv", ["export.py", *map(str, arguments)])
+        runpy.run_path(str(SCRIPT), run_name="__main__")
+
+    return run
+
+
+@pytest.mark.parametrize("engine", ["marian", "ctranslate2"])
+def test_the_script_exports_and_says_how_to_use_it(
+    engine: str, saved: Saved, tmp_path: Path, script: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    if engine == "ctranslate2":
+        pytest.importorskip("ctranslate2", reason="the extra `ctranslate2` is not installed")
+    folder, _ = saved()
+    script(folder, tmp_path / "out", "--to", engine)
+    said = capsys.readouterr().out
+    assert said.startswith(f"{tmp_path / 'out'} (") and f'.from_pretrained("{tmp_path / "out"}")' in said
+    with pytest.raises(SystemExit, match=r"error: .*exists and is not empty"):
+        script(folder, tmp_path / "out", "--to", engine)
+
+
+def test_the_script_answers_mistakes_in_one_line(
+    saved: Saved, tmp_path: Path, script: Callable[..., None]
+) -> None:
+    folder, _ = saved()
+    with pytest.raises(SystemExit, match=r"^error: .*leave out --quantization"):
+        script(folder, tmp_path / "out", "--to", "marian", "--quantization", "int8")
+    with pytest.raises(SystemExit, match=r"^error: .*nowhere is not a folder"):
+        script(tmp_path / "nowhere", tmp_path / "out", "--to", "marian")
+    assert not (tmp_path / "out").exists()

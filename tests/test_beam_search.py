@@ -1,0 +1,88 @@
+"""One sentence's search by hand, the largest entries of a row, and greedy search against Hugging Face's."""
+
+from typing import Any
+
+import pytest
+import torch
+from transformers.generation import GenerationMixin
+
+from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
+from vaswani_transformer.beam_search import Penalty, SentenceSearch, largest
+
+END = 2
+
+
+@pytest.mark.parametrize("width", [1, 7, 97, 300, 1_000, 1_021, 4_096])
+def test_the_largest_entries(width: int) -> None:
+    rows = torch.randn(5, width)
+    values, places = largest(rows, 6)
+    expected = rows.topk(min(6, width))
+    assert torch.equal(values, expected.values)
+    assert torch.equal(places, expected.indices)
+
+
+def test_penalty() -> None:
+    assert Penalty(1.0)(7) == 2
+    assert Penalty(0.5)(19) == 2
+    assert Penalty(0.0)(19) == 1
+
+
+def extend(search: SentenceSearch, *candidates: tuple[float, int, int]) -> None:
+    scores, beams, tokens = zip(*candidates, strict=True)
+    search.extend(scores, beams, tokens, [token == END for token in tokens])
+
+
+def test_a_sentence_by_hand() -> None:
+    """Penalty 1 for one token, 7/6 for two, 8/6 for three; the bound divides by 10/6, the penalty at the limit of 5."""
+    search = SentenceSearch(number=1, limit=5, beams=2, wanted=1, penalty=Penalty(1.0), is_predictable=True)
+    extend(search, (-1.0, 0, 7), (-1.5, 0, END), (-2.0, 0, 8), (-9.0, 0, 9))
+    assert [hypothesis.tokens for hypothesis in search.open] == [(7,), (8,)]
+    assert search.origins == [0, 0]
+    assert not search.is_done  # -1 / (10/6) = -0.6 > -1.5
+    extend(search, (-1.6, 0, END), (-2.4, 1, 5), (-2.6, 0, 6), (-3.0, 1, END))
+    assert [hypothesis.tokens for hypothesis in search.open] == [(8, 5), (7, 6)]
+    assert search.origins == [1, 0]
+    assert [hypothesis.rows for hypothesis in search.open] == [(2, 3), (2, 2)]
+    ((worth, best),) = search.results()
+    assert (worth, best.tokens) == (-1.6 / (7 / 6), (7, END))
+    assert search.is_done  # -2.4 / (10/6) = -1.44 < -1.37
+
+
+def test_ties_go_to_who_came_first() -> None:
+    search = SentenceSearch(number=0, limit=9, beams=2, wanted=1, penalty=Penalty(0.0), is_predictable=True)
+    extend(search, (-1.0, 0, END), (-1.0, 0, 5), (-2.0, 0, 6), (-3.0, 0, 7))
+    extend(search, (-1.0, 0, END), (-2.0, 0, 5), (-2.0, 1, 6), (-3.0, 1, 7))
+    assert search.results()[0][1].tokens == (END,)
+
+
+def test_open_hypotheses_stand_in_at_the_limit() -> None:
+    search = SentenceSearch(number=0, limit=1, beams=2, wanted=2, penalty=Penalty(1.0), is_predictable=True)
+    extend(search, (-1.0, 0, 5), (-1.5, 0, END), (-2.0, 0, 6), (-3.0, 0, 7))
+    assert search.is_done
+    assert [hypothesis.tokens for _, hypothesis in search.results()] == [(END,), (5,)]
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_greedy_search_is_hugging_faces(side: str) -> None:
+    class Plain(VaswaniForConditionalGeneration):
+        _sample = GenerationMixin._sample
+
+    config = VaswaniConfig(vocab_size=9, d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2,
+                           decoder_attention_heads=2, encoder_ffn_dim=32, decoder_ffn_dim=32, tie_word_embeddings=False)  # fmt: skip
+    sources = [[3, 4, 5, 6, 2], [7, 2], [8, 3, 2], [5, 5, 5, 2]]
+    rows = [[0] * (5 - len(s)) + s if side == "left" else s + [0] * (5 - len(s)) for s in sources]
+    ids = torch.tensor(rows)
+    lengths = set()
+    for seed in range(12):
+        models: list[Any] = []
+        for cls in (VaswaniForConditionalGeneration, Plain):
+            torch.manual_seed(seed)
+            models.append(cls(config).double().eval())
+            for parameter in models[-1].parameters():
+                if parameter.ndim == 2:
+                    torch.nn.init.normal_(parameter)
+        settings: dict[str, Any] = {"attention_mask": (ids != 0).long(), "max_new_tokens": 12}
+        found, expected = (model.generate(ids, **settings) for model in models)
+        assert torch.equal(found, expected)
+        lengths |= set((found != 0).sum(1).tolist())
+    assert len(lengths) > 3

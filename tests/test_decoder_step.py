@@ -1,0 +1,114 @@
+"""Step by step against the decoder's own `forward`."""
+
+from typing import Any
+
+import pytest
+import torch
+from transformers import GenerationConfig
+from transformers.modeling_outputs import BaseModelOutput
+
+from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
+from vaswani_transformer.stepping import DecoderSteps, ModelSteps, steps_of
+
+BEAMS, STEPS = 3, 22
+MASK = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0], [0, 1, 1, 1, 1], [1, 1, 0, 0, 0]])
+
+
+def build_model(**settings: Any) -> VaswaniForConditionalGeneration:
+    torch.manual_seed(0)
+    config = VaswaniConfig(vocab_size=30, d_model=16, encoder_layers=1, decoder_layers=2, encoder_attention_heads=2,
+                           decoder_attention_heads=2, encoder_ffn_dim=32, decoder_ffn_dim=32, **settings)  # fmt: skip
+    return VaswaniForConditionalGeneration(config).double().eval()
+
+
+def prepared(model: Any, beams: int = BEAMS, prompt: int = 1) -> dict[str, Any]:
+    """Four encoded sources as `generate` would repeat them, and prompts of some length."""
+    torch.manual_seed(1)
+    source = torch.randn(len(MASK), MASK.shape[1], 16, dtype=torch.double).repeat_interleave(beams, 0)
+    prompts = torch.randint(3, 30, (len(MASK), prompt)).repeat_interleave(beams, 0)
+    kwargs = {
+        "encoder_outputs": BaseModelOutput(last_hidden_state=source),
+        "attention_mask": MASK.repeat_interleave(beams, 0),
+        "use_cache": True,
+    }
+    return {"model": model, "input_ids": prompts, "model_kwargs": kwargs, "beams": beams}
+
+
+def settings_of_generate(**settings: Any) -> GenerationConfig:
+    return GenerationConfig(max_length=99, use_cache=True, **settings)
+
+
+@pytest.mark.parametrize("prompt", [1, 4])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"attention_bias": True, "scale_embedding": False, "position_offset": 2},
+        {"position_embedding_type": "learned", "max_position_embeddings": 30},
+        {"sinusoidal_layout": "tensor2tensor", "activation_function": "gelu", "head_dim": 12},
+    ],
+)
+@torch.no_grad()
+def test_every_step_equals_the_model(settings: dict[str, Any], prompt: int) -> None:
+    model = build_model(**settings)
+    slow = ModelSteps(config=settings_of_generate(), **prepared(model, prompt=prompt))
+    fast = steps_of(config=settings_of_generate(), **prepared(model, prompt=prompt))
+    assert type(fast) is DecoderSteps
+    expected, found = slow.first(), fast.first()
+    assert found.shape[1] == 1
+    assert torch.allclose(found.expand_as(expected), expected, atol=1e-12)
+    for step in range(STEPS):
+        if step in (5, 13):
+            staying = torch.arange(len(expected))[step % 2 :: 2]
+            slow.keep(staying)
+            fast.keep(staying)
+        sentences = len(expected) if step not in (5, 13) else len(staying)
+        tokens = torch.randint(3, 30, (sentences, BEAMS))
+        rows = torch.randint(0, BEAMS, (sentences, BEAMS)).sort(dim=1).values
+        expected, found = slow.next(tokens, rows), fast.next(tokens, rows)
+        assert torch.allclose(found, expected, atol=1e-12), step
+    assert fast.past.shape[-1] < prompt + BEAMS * STEPS, "nothing was forgotten"
+
+
+@torch.no_grad()
+def test_a_learned_position_beyond_the_last_is_named() -> None:
+    model = build_model(position_embedding_type="learned", max_position_embeddings=3)
+    steps = steps_of(config=settings_of_generate(), **prepared(model, beams=1))
+    tokens = torch.zeros((len(MASK), 1), dtype=torch.long)
+    steps.first()
+    steps.next(tokens, tokens)
+    steps.next(tokens, tokens)
+    with pytest.raises(ValueError, match="with the position 3"):
+        steps.next(tokens, tokens)
+
+
+@torch.no_grad()
+def test_hooks_and_adapters_take_part() -> None:
+    model = build_model()
+    plain = steps_of(config=settings_of_generate(), **prepared(model)).first()
+    model.model.decoder.layers[1].fc2.register_forward_hook(lambda module, inputs, output: output * 3)
+    hooked = steps_of(config=settings_of_generate(), **prepared(model)).first()
+    assert not torch.allclose(hooked, plain)
+    slow = ModelSteps(config=settings_of_generate(), **prepared(model)).first()
+    assert torch.allclose(hooked.expand_as(slow), slow, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"use_cache": False},
+        {"return_dict_in_generate": True, "output_scores": True},
+        {"return_dict_in_generate": True, "output_attentions": True},
+    ],
+)
+def test_what_needs_the_models_own_forward_gets_it(settings: dict[str, Any]) -> None:
+    model = build_model()
+    config = GenerationConfig(max_length=9, **settings)
+    assert type(steps_of(config=config, **prepared(model))) is ModelSteps
+
+
+def test_heads_of_two_widths_and_training_go_through_forward() -> None:
+    different = build_model(head_dim=4, value_head_dim=8)
+    assert type(steps_of(config=settings_of_generate(), **prepared(different))) is ModelSteps
+    training = build_model(dropout=0.5).train()
+    assert type(steps_of(config=settings_of_generate(), **prepared(training))) is ModelSteps

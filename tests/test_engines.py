@@ -1,0 +1,76 @@
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import PreTrainedTokenizerBase
+
+from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
+from vaswani_transformer.engines import folder_sha256, load_engine
+from vaswani_transformer.translation.translate import Translator
+
+
+@pytest.fixture
+def folder(tmp_path: Path, tokenizer: PreTrainedTokenizerBase) -> Path:
+    config = VaswaniConfig(vocab_size=len(tokenizer), d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2,
+                           decoder_attention_heads=2, encoder_ffn_dim=32, decoder_ffn_dim=32)  # fmt: skip
+    VaswaniForConditionalGeneration(config).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("name", "packed"),
+    [(None, "float32"), ("float32", "float32"), ("bfloat16", "bfloat16"), ("int8", "int8")],
+)
+def test_pytorch_in_every_precision(
+    name: str | None, packed: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    pack = VaswaniForConditionalGeneration.pack_weights
+    monkeypatch.setattr(
+        VaswaniForConditionalGeneration,
+        "pack_weights",
+        lambda self, dtype: (asked.append(dtype), pack(self, dtype))[1],
+    )
+    engine = load_engine(str(folder), dtype=name)
+    assert asked == [packed]
+    assert engine.identity == {"model": folder_sha256(folder), "engine": "pytorch", "dtype": name}
+    assert engine.model.generate(torch.tensor([[5, 6, 2]]), max_new_tokens=3).shape[0] == 1
+
+
+def test_the_identity_is_of_what_decides_the_translations(folder: Path) -> None:
+    before = folder_sha256(folder)
+    assert {"config.json", "generation_config.json", "model.safetensors", "tokenizer.json"} <= before.keys()
+    (folder / "README.md").write_text("prose")
+    assert folder_sha256(folder) == before
+    (folder / "generation_config.json").write_text("{}")
+    assert folder_sha256(folder) != before
+
+
+def test_an_export_translates_through_the_same_interface(folder: Path, tmp_path: Path) -> None:
+    pytest.importorskip("ctranslate2", reason="an extra of this package")
+    from vaswani_transformer.interop.ctranslate2 import export_ctranslate2
+
+    export = export_ctranslate2(folder, tmp_path / "export")
+    engine = load_engine(str(export), "ctranslate2", "int8")
+    assert engine.identity["engine"] == "ctranslate2" and "model.bin" in engine.identity["model"]
+    translator = Translator(engine.model, engine.tokenizer, scores=True, num_beams=2, num_return_sequences=2)
+    (outcome,) = dict(translator(["A man reads."])).values()
+    assert isinstance(outcome, list) and len(outcome) == 2
+    assert all(hypothesis.score is not None for hypothesis in outcome)
+
+
+def test_what_cannot_be_loaded_is_refused(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no engine 'onnx'; choose pytorch or ctranslate2"):
+        load_engine(str(folder), "onnx")
+    with pytest.raises(ValueError, match="not int3"):
+        load_engine(str(folder), dtype="int3")
+    with pytest.raises(ValueError, match=r"make one: python scripts/export\.py .* --to ctranslate2"):
+        load_engine(str(folder), "ctranslate2")
+    export = tmp_path / "export"
+    export.mkdir()
+    (export / "model.bin").touch()
+    with pytest.raises(ValueError, match="run it with --engine ctranslate2"):
+        load_engine(str(export))
+    with pytest.raises(FileNotFoundError, match="neither a folder nor"):
+        load_engine("not a model/at all/")

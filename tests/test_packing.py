@@ -1,0 +1,93 @@
+"""Packed weights: the same function, to the rounding that was asked for."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
+from vaswani_transformer.decoding import PAPER_SEARCH
+from vaswani_transformer.packing import SMALL, PackedLinear
+
+SOURCE = {
+    "input_ids": torch.tensor([[3, 4, 5, 2], [6, 7, 2, 0]]),
+    "attention_mask": torch.tensor([[1, 1, 1, 1], [1, 1, 1, 0]]),
+}
+
+
+def build_model(**settings: Any) -> VaswaniForConditionalGeneration:
+    torch.manual_seed(0)
+    config = VaswaniConfig(vocab_size=50, d_model=32, encoder_layers=2, decoder_layers=2, encoder_attention_heads=2,
+                           decoder_attention_heads=2, encoder_ffn_dim=64, decoder_ffn_dim=64, **settings)  # fmt: skip
+    model = VaswaniForConditionalGeneration(config).eval()
+    for parameter in model.parameters():
+        if parameter.ndim == 1:
+            nn.init.normal_(parameter, mean=0.5, std=0.5)
+    return model
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize(("rows", "width"), [(1, 8), (5, 8), (3, SMALL // 8)])
+def test_float32_is_the_same_product(rows: int, width: int, bias: bool) -> None:
+    linear = nn.Linear(16, width, bias=bias)
+    x = torch.randn(2, rows, 16)
+    packed = PackedLinear(linear.weight, linear.bias, "float32")
+    assert torch.allclose(packed(x), linear(x), atol=1e-5)
+
+
+def test_bfloat16_rounds_weights_and_input_and_nothing_else() -> None:
+    linear, x = nn.Linear(64, 32), torch.randn(4, 64)
+    with torch.no_grad():
+        for parameter in linear.parameters():
+            parameter.copy_(parameter.bfloat16())
+    found = PackedLinear(linear.weight, linear.bias, "bfloat16")(x)
+    assert found.dtype == torch.float32
+    assert torch.allclose(found, linear(x.bfloat16().float()), rtol=2**-8, atol=1e-6)
+
+
+def test_int8_is_off_by_half_a_step_of_each_factor() -> None:
+    linear, x = nn.Linear(64, 32), torch.randn(4, 64)
+    found = PackedLinear(linear.weight, linear.bias, "int8")(x)
+    weight_step = linear.weight.abs().amax(1) / 127
+    input_step = (x.max() - x.min()) / 255
+    bound = (x.abs().sum(1, keepdim=True) * weight_step + linear.weight.abs().sum(1) * input_step) * 0.55
+    error = (found - linear(x)).abs()
+    assert (error <= bound).all()
+    assert error.max() > 0
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 1e-5), ("bfloat16", 0.1), ("int8", 0.25)])
+def test_a_packed_model_says_the_same(dtype: Any, tolerance: float, bias: bool) -> None:
+    plain, packed = build_model(attention_bias=bias), build_model(attention_bias=bias)
+    assert packed.pack_weights(dtype) is packed
+    target = torch.tensor([[1, 8, 9, 10], [1, 11, 12, 13]])
+    with torch.no_grad():
+        expected, found = (model(**SOURCE, decoder_input_ids=target).logits for model in (plain, packed))
+    assert (found - expected).abs().max() < tolerance
+    assert all(type(module) is not nn.Linear for module in packed.modules())
+
+
+def test_float32_finds_the_same_translations() -> None:
+    plain, packed = build_model(), build_model().pack_weights()
+    for settings in (
+        PAPER_SEARCH,
+        {"num_beams": 1, "extra_length": 10},
+        {"num_beams": 3, "max_new_tokens": 9},
+    ):
+        assert torch.equal(packed.generate(**SOURCE, **settings), plain.generate(**SOURCE, **settings))
+
+
+def test_what_cannot_be_packed_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="choose one of float32, bfloat16, int8"):
+        build_model().pack_weights("int4")  # type: ignore[arg-type]
+    packed = build_model().pack_weights("int8")
+    with pytest.raises(ValueError, match="packed already"):
+        packed.pack_weights("int8")
+    with pytest.raises(ValueError, match="cannot be saved"):
+        packed.save_pretrained(tmp_path / "packed")
+    assert not (tmp_path / "packed").exists()
+    with pytest.raises(ValueError, match="for CPUs"):
+        build_model().to("meta").pack_weights()

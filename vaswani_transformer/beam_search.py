@@ -1,0 +1,331 @@
+"""The paper's beam search (section 6.1) over whatever a model says comes next, and greedy search.
+
+A finished hypothesis Y is worth log P(Y | X) / ((5 + |Y|) / 6)^alpha (Wu et al., 2016, equation 14, without
+coverage). |Y| counts the tokens that the search added, `</s>` among them, and not a prefix the caller forced.
+
+Tensors hold what is computed for every word of the vocabulary; of each step only the best few continuations come to the host, at
+once, where a sentence's hypotheses are ordinary objects. Shapes: B sentences still searched, K open hypotheses a sentence
+(`num_beams`), N wanted ones (`num_return_sequences`), W candidates, V vocabulary.
+"""
+
+import heapq
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteriaList
+from transformers.generation.utils import GenerateBeamEncoderDecoderOutput
+from transformers.utils import ModelOutput
+
+from .stepping import Steps
+
+
+class Hypothesis(NamedTuple):
+    """A translation, or the beginning of one."""
+
+    log_probability: float
+    tokens: tuple[int, ...]
+    rows: tuple[int, ...]
+    """The row each token was scored in, for `compute_transition_scores`."""
+
+
+@dataclass
+class Penalty:
+    """GNMT's length penalty."""
+
+    alpha: float
+
+    def __call__(self, length: int) -> float:
+        """((5 + length) / 6)^alpha."""
+        return ((5 + length) / 6) ** self.alpha
+
+
+class SentenceSearch:
+    """One sentence's hypotheses: K open ones, and the best N of those that ended.
+
+    Ended ones compete for the N places; they never fill a beam. The sentence is done at its limit, or once its best open hypothesis, with
+    log-probability s, cannot take a place any more: later scores only lower s, so it will never be worth more than s divided by the largest
+    penalty ahead.
+    """
+
+    def __init__(
+        self, number: int, limit: int, beams: int, wanted: int, penalty: Penalty, is_predictable: bool
+    ) -> None:
+        """Args:
+        number: the sentence's place in the batch.
+        limit: how many tokens it may get.
+        is_predictable: later scores only lower a log-probability.
+        """
+        self.number, self.limit, self.beams, self.wanted, self.penalty = number, limit, beams, wanted, penalty
+        self.is_predictable = is_predictable
+        self.open = [Hypothesis(0.0, (), ())] + [Hypothesis(-math.inf, (), ())] * (beams - 1)
+        self.origins = [0] * beams
+        self.ended: list[tuple[float, int, Hypothesis]] = []
+        self.seen = 0
+        self.is_done = False
+
+    def extend(
+        self,
+        log_probabilities: Sequence[float],
+        beams: Sequence[int],
+        tokens: Sequence[int],
+        ends: Sequence[bool],
+    ) -> None:
+        """Take W candidates, best first: candidate i appends `tokens[i]` to the open hypothesis `beams[i]`."""
+        open_now: list[Hypothesis] = []
+        origins: list[int] = []
+        for log_probability, beam, token, is_end in zip(log_probabilities, beams, tokens, ends, strict=True):
+            parent = self.open[beam]
+            row = self.number * self.beams + beam
+            hypothesis = Hypothesis(log_probability, (*parent.tokens, token), (*parent.rows, row))
+            if is_end:
+                self._end(hypothesis)
+            elif len(open_now) < self.beams:
+                open_now.append(hypothesis)
+                origins.append(beam)
+        missing = self.beams - len(open_now)
+        lost = Hypothesis(-math.inf, (*self.open[0].tokens, tokens[0]), (*self.open[0].rows, 0))
+        self.open = open_now + [lost] * missing
+        self.origins = origins + [0] * missing
+        self.is_done = self._nothing_can_win()
+
+    def _nothing_can_win(self) -> bool:
+        """Whether nothing can change the result any more."""
+        length = len(self.open[0].tokens)
+        if length >= self.limit:
+            return True
+        if not self.is_predictable or len(self.ended) < self.wanted:
+            return False
+        largest_ahead = max(self.penalty(length + 1), self.penalty(self.limit))
+        return self.open[0].log_probability / largest_ahead <= self.ended[0][0]
+
+    def results(self) -> list[tuple[float, Hypothesis]]:
+        """N hypotheses with their worth, best first; where fewer ended within the limit, the best open ones stand in behind them."""
+        ended = [(worth, hypothesis) for worth, _, hypothesis in sorted(self.ended, reverse=True)]
+        penalty = self.penalty(len(self.open[0].tokens))
+        stand_ins = [(hypothesis.log_probability / penalty, hypothesis) for hypothesis in self.open]
+        return (ended + stand_ins)[: self.wanted]
+
+    def _end(self, hypothesis: Hypothesis) -> None:
+        """Give `hypothesis` a place if it is among the best N; who came first wins a tie."""
+        self.seen += 1
+        worth = hypothesis.log_probability / self.penalty(len(hypothesis.tokens))
+        if worth > -math.inf:
+            entry = (worth, -self.seen, hypothesis)
+            (heapq.heappush if len(self.ended) < self.wanted else heapq.heappushpop)(self.ended, entry)
+
+
+class GnmtBeamSearch:
+    """One search over one batch."""
+
+    def __init__(
+        self,
+        steps: Steps,
+        prompts: torch.Tensor,
+        processors: LogitsProcessorList,
+        criteria: StoppingCriteriaList,
+        config: GenerationConfig,
+        limits: Sequence[int],
+        is_predictable: bool,
+    ) -> None:
+        """`prompts` `[B, P]`; `limits`: how many tokens each sentence may get; `is_predictable`: see `PREDICTABLE_PROCESSORS`."""
+        self.steps, self.prompts, self.processors, self.criteria = steps, prompts, processors, criteria
+        self.config, self.beams, self.is_predictable = config, config.num_beams, is_predictable
+        penalty = Penalty(config.length_penalty)
+        self.sentences = [
+            SentenceSearch(number, limit, self.beams, config.num_return_sequences, penalty, is_predictable)
+            for number, limit in enumerate(limits)
+        ]
+        self.end_tokens = end_tokens_of(config)
+        self.dtype = torch.float32
+        self.recorder = StepRecorder(config)
+        self.searched = self.sentences
+        self.can_shrink = not criteria and not self.recorder.is_on and is_predictable and steps.can_shrink
+
+    def run(self, encoder_outputs: ModelOutput) -> torch.Tensor | GenerateBeamEncoderDecoderOutput:
+        """Search until every sentence is done; returns what `generate` returns."""
+        logits = self.steps.first()
+        while True:
+            self._extend(logits)
+            staying = [i for i, s in enumerate(self.searched) if not s.is_done]
+            if not staying:
+                return self._output(encoder_outputs)
+            if self.can_shrink and 8 * len(staying) <= 7 * len(self.searched):
+                self.searched = [self.searched[i] for i in staying]
+                self.steps.keep(torch.tensor(staying, device=logits.device))
+            logits = self.steps.next(
+                self._on_device([[h.tokens[-1] for h in s.open] for s in self.searched]),
+                self._on_device([s.origins for s in self.searched]),
+            )
+
+    def _extend(self, logits: torch.Tensor) -> None:
+        """Append a token to every hypothesis, given the scores `[B, K or 1, V]` of all that may come next."""
+        candidates = self.beams * (1 + len(self.end_tokens))
+        log_probs, tokens = self._likeliest(logits, candidates)
+        scores = [[h.log_probability for h in s.open[: logits.shape[1]]] for s in self.searched]
+        totals = log_probs + torch.tensor(scores, dtype=self.dtype, device=logits.device).unsqueeze(-1)
+        best = totals.flatten(1).topk(min(candidates, totals[0].numel()))
+        picks = torch.stack(
+            (
+                best.values.double(),
+                (best.indices // totals.shape[2]).double(),
+                tokens.flatten(1).gather(1, best.indices).double(),
+            )
+        )
+        values, *numbers = picks.tolist()  # the step's one wait for the device
+        origins, chosen = [[[int(number) for number in row] for row in rows] for rows in numbers]
+        for i, (sentence, ends) in enumerate(zip(self.searched, self._ends(origins, chosen), strict=True)):
+            if not sentence.is_done:
+                sentence.extend(values[i], origins[i], chosen[i], ends)
+
+    def _likeliest(self, logits: torch.Tensor, number: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Of each hypothesis the likeliest next tokens with their log-probabilities, both `[B, K or 1, number]`, at least in float32."""
+        self.dtype = torch.promote_types(logits.dtype, torch.float32)
+        rows = logits.flatten(0, 1).to(self.dtype)
+        if self.processors or self.recorder.is_on:
+            log_probs = rows.log_softmax(-1)
+            if self.processors:
+                repeats = self.beams // logits.shape[1]
+                log_probs = self.processors(self._ids(), log_probs.repeat_interleave(repeats, dim=0))
+                log_probs = log_probs[::repeats]
+            if self.recorder.is_on:
+                self.recorder.add(self.steps.outputs, rows, log_probs)
+            values, tokens = largest(log_probs, number)
+        else:
+            # In place: at this size a second tensor costs more time than what is computed.
+            values, tokens = largest(rows, number)
+            most = values[:, :1].clone()
+            values = values - rows.sub_(most).exp_().sum(-1, keepdim=True).log_().add_(most)
+        return values.unflatten(0, logits.shape[:2]), tokens.unflatten(0, logits.shape[:2])
+
+    def _ends(self, origins: list[list[int]], tokens: list[list[int]]) -> list[list[bool]]:
+        """Which candidates end here."""
+        ends = [[token in self.end_tokens for token in row] for row in tokens]
+        if not self.criteria:
+            return ends
+        rows = [i * self.beams + beam for i, row in enumerate(origins) for beam in row]
+        newest = self._on_device(tokens).view(-1, 1)
+        ruled = self.criteria(torch.cat((self._ids()[rows], newest), dim=-1), None)
+        ruled = ruled.view(len(ends), -1).tolist()
+        return [[a or b for a, b in zip(*pair, strict=True)] for pair in zip(ends, ruled, strict=True)]
+
+    def _ids(self) -> torch.Tensor:
+        """What all hypotheses say, prompts included, `[B * K, length]`."""
+        prompts = self.prompts[[sentence.number for sentence in self.searched]]
+        tokens = [hypothesis.tokens for sentence in self.searched for hypothesis in sentence.open]
+        return behind(prompts.repeat_interleave(self.beams, dim=0), tokens, self.config)
+
+    def _on_device(self, numbers: list) -> torch.Tensor:
+        return torch.tensor(numbers, dtype=torch.long, device=self.prompts.device)
+
+    def _output(self, encoder_outputs: ModelOutput) -> torch.Tensor | GenerateBeamEncoderDecoderOutput:
+        """What `generate` returns: every sentence's N hypotheses, best first."""
+        config = self.config
+        results = [result for sentence in self.sentences for result in sentence.results()]
+        prompts = self.prompts.repeat_interleave(config.num_return_sequences, dim=0)
+        sequences = behind(prompts, [hypothesis.tokens for _, hypothesis in results], config)
+        if not config.return_dict_in_generate:
+            return sequences
+        longest = sequences.shape[1] - prompts.shape[1]
+        return GenerateBeamEncoderDecoderOutput(
+            sequences=sequences,
+            sequences_scores=torch.tensor(
+                [worth for worth, _ in results], dtype=self.dtype, device=prompts.device
+            ),
+            beam_indices=self._on_device([[*h.rows, *[-1] * (longest - len(h.rows))] for _, h in results]),
+            encoder_attentions=encoder_outputs.get("attentions") if config.output_attentions else None,
+            encoder_hidden_states=encoder_outputs.get("hidden_states")
+            if config.output_hidden_states
+            else None,
+            **self.recorder.steps(),
+        )
+
+
+def largest(rows: torch.Tensor, number: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The `number` largest entries of each row `[R, V]` with their places, largest first, `[R, number or V]`.
+
+    They lie in those blocks of the row whose own largest entries are the largest, so that a vocabulary is read once and hardly sorted.
+    """
+    width = rows.shape[1]
+    block = max(size for size in range(1, 129) if width % size == 0)
+    if width // block <= number:
+        return rows.topk(min(number, width))
+    blocks = rows.view(len(rows), -1, block)
+    chosen = blocks.amax(-1).topk(number).indices
+    values, places = blocks.gather(1, chosen.unsqueeze(-1).expand(-1, -1, block)).flatten(1).topk(number)
+    return values, chosen.gather(1, places // block) * block + places % block
+
+
+def greedy_search(
+    steps: Steps, prompts: torch.Tensor, limits: Sequence[int], config: GenerationConfig, streamer: Any = None
+) -> torch.Tensor:
+    """The likeliest token at every step, `[B, length]`; sentences leave the batch as they end or reach their limit."""
+    end_tokens = end_tokens_of(config)
+    found: list[list[int]] = [[] for _ in limits]
+    searched = list(range(len(limits)))
+    logits = steps.first()
+    while searched:
+        tokens = logits.argmax(-1)
+        staying = []
+        for i, (sentence, token) in enumerate(zip(searched, tokens.flatten().tolist(), strict=True)):
+            found[sentence].append(token)
+            if token not in end_tokens and len(found[sentence]) < limits[sentence]:
+                staying.append(i)
+        if streamer is not None:
+            streamer.put(tokens.flatten().cpu())
+        if staying and len(staying) < len(searched):
+            chosen = torch.tensor(staying, device=tokens.device)
+            steps.keep(chosen)
+            tokens = tokens[chosen]
+        searched = [searched[i] for i in staying]
+        if searched:
+            logits = steps.next(tokens, torch.zeros_like(tokens))
+    if streamer is not None:
+        streamer.end()
+    return behind(prompts, found, config)
+
+
+def behind(prompts: torch.Tensor, found: Sequence[Sequence[int]], config: GenerationConfig) -> torch.Tensor:
+    """The found tokens behind their prompts `[B, P]`, with padding behind the shorter ones, `[B, length]`."""
+    longest = max(map(len, found))
+    filler = 0 if config._pad_token_tensor is None else int(config._pad_token_tensor)
+    rows = [[*tokens, *[filler] * (longest - len(tokens))] for tokens in found]
+    return torch.cat((prompts, torch.tensor(rows, dtype=torch.long, device=prompts.device)), dim=-1)
+
+
+def end_tokens_of(config: GenerationConfig) -> set[int]:
+    """The tokens that end a translation."""
+    end = config._eos_token_tensor
+    return set() if end is None else set(end.flatten().tolist())
+
+
+class StepRecorder:
+    """What `generate` was asked to return of every step, under the names of its output."""
+
+    def __init__(self, config: GenerationConfig) -> None:
+        wanted = {
+            "scores": config.output_scores,
+            "logits": config.output_logits,
+            "decoder_attentions": config.output_attentions,
+            "cross_attentions": config.output_attentions,
+            "decoder_hidden_states": config.output_hidden_states,
+        }
+        self._steps: dict[str, list[Any]] = {
+            name: [] for name, on in wanted.items() if on and config.return_dict_in_generate
+        }
+        self.is_on = bool(self._steps)
+
+    def add(self, outputs: ModelOutput, logits: torch.Tensor, log_probs: torch.Tensor) -> None:
+        """Note one step."""
+        given = {**outputs, "scores": log_probs, "logits": logits}
+        for name, steps in self._steps.items():
+            steps.append(given.get(name))
+
+    def steps(self) -> dict[str, tuple[Any, ...]]:
+        """All steps so far."""
+        return {name: tuple(steps) for name, steps in self._steps.items()}
+
+
+__all__ = ["GnmtBeamSearch", "greedy_search"]

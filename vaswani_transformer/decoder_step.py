@@ -1,0 +1,171 @@
+"""The decoder for a search: the same function as `VaswaniDecoder`, one position at a time, with nothing done twice.
+
+At batch 1 a step's products take less time than Python needs to walk through a model's modules, so a step here is a straight line of
+tensor operations. And nothing is copied for the hypotheses of a sentence: they share the keys and values of their source; and of their
+past, every token that was ever in a beam stays where it was written, while a mask tells which of them are a hypothesis' own. Where beams
+swap, rows of that small mask move in place of the past.
+
+Shapes: B sentences, T hypotheses of each (or positions of a prompt), P positions written so far, S of the source, H heads, D = d_model,
+K = d_k = d_v.
+"""
+
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.functional import layer_norm, linear, scaled_dot_product_attention
+
+from .packing import Function, PackedLinear
+
+
+class DecoderStep:
+    """A model's decoder and its map to the vocabulary, over one batch of encoded sources."""
+
+    AHEAD = 64
+    """For how many positions at once vectors are made."""
+
+    def __init__(self, model: Any, source: torch.Tensor, source_mask: torch.Tensor | None) -> None:
+        """Begin.
+
+        Args:
+            model: a `VaswaniForConditionalGeneration`.
+            source: `[B, S, D]`.
+            source_mask: `[B, S]`, true where there is a token, or `None` where there is one everywhere.
+        """
+        self.decoder = model.get_decoder()
+        self.source_mask = None
+        if source_mask is not None:
+            self.source_mask = hiding(source_mask, source.dtype)[:, None, None, :]
+        self.embeddings = self.decoder.embed_tokens
+        self.scale = self.decoder.config.d_model**0.5 if self.decoder.config.scale_embedding else 1.0
+        self.layers = [LayerStep(layer, source) for layer in self.decoder.layers]
+        self.to_vocabulary = bare(model.lm_head)
+        self.positions = source.new_empty((0, source.shape[-1]))
+        self.length = 0
+
+    def __call__(self, tokens: torch.Tensor, mask: torch.Tensor | None, positions: int) -> torch.Tensor:
+        """Logits behind `tokens`.
+
+        Args:
+            tokens: `[B, T]`, written behind the past.
+            mask: `[B, T, P + T]`, added to self-attention's scores over the past and these tokens, or `None`.
+            positions: how many the tokens cover: 1 where they are T hypotheses' next ones, T where they are a prompt.
+
+        Returns:
+            `[B, T, vocabulary]`.
+        """
+        sentences, end = len(tokens), self.length + positions
+        while end > len(self.positions):
+            self.positions = torch.cat((self.positions, self._more_positions(len(self.positions))))
+        x = self.embeddings(tokens) * self.scale + self.positions[self.length : end]
+        self.length = end
+        x = x.flatten(0, 1)
+        if mask is not None:
+            mask = mask.unsqueeze(1)
+        for layer in self.layers:
+            x = layer(x, sentences, mask, self.source_mask)
+        return self.to_vocabulary(x).unflatten(0, (sentences, -1))
+
+    def keep(self, sentences: torch.Tensor) -> None:
+        """Go on with these of the B sentences only."""
+        if self.source_mask is not None:
+            self.source_mask = self.source_mask[sentences]
+        for layer in self.layers:
+            layer.keep(sentences)
+
+    def forget(self, kept: torch.Tensor) -> None:
+        """Move the positions `kept` `[B, n]` of the past to its front and drop the others."""
+        for layer in self.layers:
+            layer.forget(kept)
+
+    def _more_positions(self, start: int) -> torch.Tensor:
+        config, end = self.decoder.config, start + self.AHEAD
+        if config.position_embedding_type == "learned":
+            end = max(start + 1, min(end, config.max_position_embeddings))
+        numbers = torch.arange(start, end, device=self.positions.device)
+        return self.decoder.position_vectors(numbers).to(self.positions.dtype)
+
+
+class LayerStep:
+    """One `VaswaniDecoderLayer`, with the keys and values of its past and of its source, `[2, B, H, positions, K]`."""
+
+    def __init__(self, layer: Any, source: torch.Tensor) -> None:
+        own, cross = layer.self_attn, layer.encoder_attn
+        self.heads, self.width, self.scaling = own.num_heads, own.head_dim, own.scaling
+        self.joint = None if own.qkv_proj is None else bare(own.qkv_proj)
+        self.parts = [] if self.joint else [bare(part) for part in (own.q_proj, own.k_proj, own.v_proj)]
+        self.own_out, self.own_norm = bare(own.out_proj), bare(layer.self_attn_layer_norm)
+        self.cross_query, self.cross_out = bare(cross.q_proj), bare(cross.out_proj)
+        self.cross_norm, self.final_norm = bare(layer.encoder_attn_layer_norm), bare(layer.final_layer_norm)
+        self.inner, self.activation, self.outer = bare(layer.fc1), bare(layer.activation_fn), bare(layer.fc2)
+        self.source = torch.stack(cross.keys_and_values(source))
+        self.past = self.source[:, :, :, :0]
+        self.written = 0
+
+    def __call__(
+        self, x: torch.Tensor, sentences: int, mask: torch.Tensor | None, source_mask: torch.Tensor | None
+    ) -> torch.Tensor:
+        """`x` `[B * T, D]` through the layer; masks `[B, 1, T, P + T]` and `[B, 1, 1, S]`."""
+        if self.joint:
+            projected = self.joint(x).view(sentences, -1, 3, self.heads, self.width).permute(2, 0, 3, 1, 4)
+        else:
+            projected = torch.stack([part(x) for part in self.parts])
+            projected = projected.view(3, sentences, -1, self.heads, self.width).transpose(2, 3)
+        past = self._write(projected[1:])
+        x = self.own_norm(x + self.own_out(self._attend(projected[0], past, mask)))
+        queries = self.cross_query(x).view(sentences, -1, self.heads, self.width).transpose(1, 2)
+        x = self.cross_norm(x + self.cross_out(self._attend(queries, self.source, source_mask)))
+        return self.final_norm(x + self.outer(self.activation(self.inner(x))))
+
+    def forget(self, kept: torch.Tensor) -> None:
+        """Move the positions `kept` `[B, n]` of the past to its front and drop the others."""
+        index = kept[None, :, None, :, None].expand(2, -1, self.heads, -1, self.width)
+        self.written = kept.shape[1]
+        self.past.narrow(3, 0, self.written).copy_(self.past.gather(3, index))
+
+    def keep(self, sentences: torch.Tensor) -> None:
+        """Go on with these of the B sentences only."""
+        self.source = self.source.index_select(1, sentences)
+        self.past = self.past.index_select(1, sentences)
+
+    def _attend(self, queries: torch.Tensor, memory: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+        """What queries `[B, H, T, K]` find in keys and values, the heads side by side, `[B * T, H * K]`."""
+        keys, values = memory.unbind(0)
+        found = scaled_dot_product_attention(queries, keys, values, attn_mask=mask, scale=self.scaling)
+        return found.transpose(1, 2).reshape(-1, self.heads * self.width)
+
+    def _write(self, memory: torch.Tensor) -> torch.Tensor:
+        """Write `[2, B, H, T, K]` behind the past; returns all of it, in room that doubles when it is used up."""
+        positions = memory.shape[3]
+        start, self.written = self.written, self.written + positions
+        if self.written > self.past.shape[3]:
+            room = memory.new_empty((*memory.shape[:3], 2 * self.written + 62, self.width))
+            room.narrow(3, 0, start).copy_(self.past.narrow(3, 0, start))
+            self.past = room
+        self.past.narrow(3, start, positions).copy_(memory)
+        return self.past.narrow(3, 0, self.written)
+
+
+def bare(module: nn.Module) -> Function:
+    """The cheapest function that does what `module` does: without a module's call where nobody has hooked on to it."""
+    if module._forward_hooks or module._forward_pre_hooks or getattr(module, "parametrizations", None):
+        return module
+    if type(module) is nn.Linear:
+        weight, bias = module.weight, module.bias
+        return lambda x: linear(x, weight, bias)
+    if type(module) is nn.LayerNorm:
+        shape, scale, shift, eps = module.normalized_shape, module.weight, module.bias, module.eps
+        return lambda x: layer_norm(x, shape, scale, shift, eps)
+    if type(module) is nn.ReLU:
+        return torch.relu
+    return module.forward if isinstance(module, PackedLinear) else module
+
+
+def hiding(visible: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """0 where a position is visible, and elsewhere the lowest number there is, to be added to attention's scores."""
+    return torch.zeros(visible.shape, dtype=dtype, device=visible.device).masked_fill(
+        ~visible, torch.finfo(dtype).min
+    )
+
+
+__all__ = ["DecoderStep"]

@@ -1,0 +1,1 @@
+"""Out into other engines, and in from other toolkits: the same function in another's files."""

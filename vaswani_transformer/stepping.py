@@ -1,0 +1,199 @@
+"""The two ways in which a search gets the next tokens' scores: through a model's `forward`, or step by step without what that repeats.
+
+Shapes: B sentences still searched, K hypotheses a sentence, P positions of the prompt, S of the source, V vocabulary.
+"""
+
+from typing import Any, Protocol
+
+import torch
+from transformers import GenerationConfig
+from transformers.cache_utils import DynamicCache, EncoderDecoderCache
+from transformers.utils import ModelOutput
+
+from .decoder_step import DecoderStep, hiding
+
+
+class Steps(Protocol):
+    """What a search asks of a model."""
+
+    @property
+    def can_shrink(self) -> bool:
+        """Whether sentences may leave the batch."""
+
+    @property
+    def outputs(self) -> ModelOutput:
+        """All that the model said at the last step, where it was asked through `forward`."""
+
+    def first(self) -> torch.Tensor:
+        """Scores behind the prompt, `[B, K or 1, V]`, unnormalised; where there is one row, the hypotheses share it."""
+
+    def next(self, tokens: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        """Scores `[B, K, V]` behind `tokens` `[B, K]`, each appended to its sentence's hypothesis `rows` `[B, K]` of the last step."""
+
+    def keep(self, sentences: torch.Tensor) -> None:
+        """Go on with these of the B sentences only."""
+
+
+def steps_of(
+    model: Any,
+    input_ids: torch.Tensor,
+    config: GenerationConfig,
+    model_kwargs: dict[str, Any],
+    beams: int = 1,
+) -> Steps:
+    """The fastest way to step `model` that these settings allow.
+
+    Args:
+        input_ids: the decoder's prompts, `[B * beams, P]`.
+        model_kwargs: what `generate` prepared, its tensors with B * beams rows.
+        beams: how often `generate` repeated each sentence.
+    """
+    cache = model_kwargs.get("past_key_values")
+    records = (
+        config.output_attentions,
+        config.output_hidden_states,
+        config.output_scores,
+        config.output_logits,
+    )
+    is_plain = (
+        getattr(model.get_decoder(), "can_step", False)
+        and not model.training
+        and model.config.head_dim == model.config.value_head_dim
+        and model.config._attn_implementation in ("eager", "sdpa")
+        and not (config.return_dict_in_generate and any(records))
+        and config.use_cache
+        and model_kwargs.get("decoder_attention_mask") is None
+        and model_kwargs.get("decoder_inputs_embeds") is None
+        and (cache is None or (is_dynamic(cache) and cache.get_seq_length() == 0))
+    )
+    if is_plain:
+        return DecoderSteps(model, input_ids[::beams], model_kwargs, beams)
+    return ModelSteps(model, input_ids, config, model_kwargs, beams)
+
+
+def is_dynamic(cache: Any) -> bool:
+    """Whether rows may be taken out of `cache` and reordered."""
+    return isinstance(cache, EncoderDecoderCache) and type(cache.self_attention_cache) is DynamicCache
+
+
+class ModelSteps:
+    """Steps through `forward`, as Hugging Face's searches do: any model, any cache, any setting, B * K rows."""
+
+    def __init__(
+        self,
+        model: Any,
+        input_ids: torch.Tensor,
+        config: GenerationConfig,
+        model_kwargs: dict[str, Any],
+        beams: int,
+    ) -> None:
+        self.model, self.config, self.beams = model, config, beams
+        self.input_ids = input_ids
+        self.model_kwargs = model_kwargs
+        self.outputs = ModelOutput()
+
+    @property
+    def can_shrink(self) -> bool:
+        cache = self.model_kwargs.get("past_key_values")
+        return cache is None or is_dynamic(cache)
+
+    def first(self) -> torch.Tensor:
+        self.outputs = self.model._prefill(self.input_ids, self.config, self.model_kwargs)
+        return self._logits()
+
+    def next(self, tokens: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        chosen = (
+            rows + torch.arange(0, rows.numel(), self.beams, device=rows.device).unsqueeze(-1)
+        ).flatten()
+        self.input_ids = torch.cat((self.input_ids[chosen], tokens.view(-1, 1)), dim=-1)
+        if self.model_kwargs.get("past_key_values") is not None:
+            # The cross-attention's keys and values are the same for all hypotheses of a sentence.
+            self.model_kwargs["past_key_values"].self_attention_cache.reorder_cache(chosen)
+        newest = 1 if self.model_kwargs["use_cache"] else None
+        inputs = self.model.prepare_inputs_for_generation(
+            self.input_ids, next_sequence_length=newest, **self.model_kwargs
+        )
+        self.outputs = self.model(**inputs, return_dict=True)
+        return self._logits()
+
+    def keep(self, sentences: torch.Tensor) -> None:
+        rows = (
+            sentences.unsqueeze(-1) * self.beams + torch.arange(self.beams, device=sentences.device)
+        ).flatten()
+        cache = self.model_kwargs.get("past_key_values")
+        if cache is not None:
+            cache.batch_select_indices(rows)
+        self.input_ids = self.input_ids[rows]
+        self.model_kwargs = {name: select_rows(value, rows) for name, value in self.model_kwargs.items()}
+
+    def _logits(self) -> torch.Tensor:
+        self.model_kwargs = self.model._update_model_kwargs_for_generation(
+            self.outputs, self.model_kwargs, is_encoder_decoder=True
+        )
+        return self.outputs.logits[:, -1].unflatten(0, (-1, self.beams))
+
+
+class DecoderSteps:
+    """Steps through `DecoderStep`: of a sentence's prompt one row, and then K hypotheses that share it."""
+
+    can_shrink = True
+    outputs = ModelOutput()
+    FORGET_EVERY = 8
+    """After how many steps what no hypothesis descends from is dropped from the past."""
+
+    def __init__(self, model: Any, prompts: torch.Tensor, model_kwargs: dict[str, Any], beams: int) -> None:
+        """`prompts` is `[B, P]`, and the tensors of `model_kwargs` have B * beams rows."""
+        source, mask = model_kwargs["encoder_outputs"][0], model_kwargs.get("attention_mask")
+        if mask is not None:
+            mask = None if bool(mask.all()) else mask[::beams].bool()
+        self.step = DecoderStep(model, source[::beams], mask)
+        self.prompts, self.beams, self.dtype = prompts, beams, source.dtype
+        self.past = source.new_zeros((len(prompts), beams, prompts.shape[1]))
+        """0 where a position of the past is a hypothesis' own, `[B, K, positions]`."""
+        itself = torch.eye(beams, dtype=torch.bool, device=source.device)
+        self.newest = hiding(itself, source.dtype)
+        self.crowded = prompts.shape[1] + self.FORGET_EVERY * beams
+
+    def first(self) -> torch.Tensor:
+        length, mask = self.prompts.shape[1], None
+        if length > 1:
+            seen = torch.ones((length, length), dtype=torch.bool, device=self.prompts.device).tril()
+            mask = hiding(seen, self.dtype).expand(len(self.prompts), -1, -1)
+        return self.step(self.prompts, mask, length)[:, -1:]
+
+    def next(self, tokens: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        mask = None
+        if self.beams > 1:
+            if self.past.shape[-1] >= self.crowded:
+                self._forget(rows)
+            past = self.past.gather(1, rows.unsqueeze(-1).expand(-1, -1, self.past.shape[-1]))
+            mask = self.past = torch.cat((past, self.newest.expand(len(rows), -1, -1)), dim=-1)
+        return self.step(tokens, mask, 1)
+
+    def keep(self, sentences: torch.Tensor) -> None:
+        self.step.keep(sentences)
+        self.past = self.past[sentences]
+
+    def _forget(self, rows: torch.Tensor) -> None:
+        """Drop from the past what none of the hypotheses that go on descends from."""
+        chosen = torch.zeros(self.past.shape[:2], dtype=torch.bool, device=rows.device).scatter_(
+            1, rows, True
+        )
+        is_alive = ((self.past == 0) & chosen.unsqueeze(-1)).any(1)
+        most = int(is_alive.sum(-1).max())
+        kept = is_alive.to(torch.int8).argsort(dim=-1, descending=True, stable=True)[:, :most]
+        self.past = self.past.gather(2, kept.unsqueeze(1).expand(-1, self.beams, -1))
+        self.step.forget(kept)
+        self.crowded = most + self.FORGET_EVERY * self.beams
+
+
+def select_rows(value: Any, rows: torch.Tensor) -> Any:
+    """The given rows of a model argument `[B * K, ...]` or of an encoder's output; anything else as it is."""
+    if isinstance(value, torch.Tensor) and value.ndim:
+        return value[rows]
+    if isinstance(value, ModelOutput):
+        return type(value)(last_hidden_state=value[0][rows])
+    return value
+
+
+__all__ = ["DecoderSteps", "ModelSteps", "Steps", "steps_of"]

@@ -1,0 +1,272 @@
+"""A file of any size through a translator: windows in, windows out, in order.
+
+The main process reads windows of lines and deals them out; each process translates one, longest sentences first; the main process writes
+the results in the order of the windows. Windows are cut by the content alone and each is translated by itself, so that the output does not
+depend on how many processes there are, nor on where a job was stopped and went on.
+"""
+
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from itertools import islice
+from typing import Any, NamedTuple
+
+from tqdm.auto import tqdm
+
+from ..pipeline_translation import join_sentences, split_sentences
+from .lines import LineReader, Window, compress, count_lines, open_input
+from .output import Output, Progress, open_output, skip_finished
+from .processes import gather, processes, share
+from .records import Layout, Records, make_records
+from .translate import Failure, Hypothesis, Outcome
+
+_SECONDS_BETWEEN_LINES = 10.0
+"""How often the bar is written where nobody can overwrite it: into a file, or a log of a batch system."""
+
+Translate = Callable[[Sequence[str]], Iterator[tuple[int, Outcome]]]
+"""What a `Translator` does."""
+
+
+@dataclass(frozen=True)
+class JobSettings:
+    """What the output depends on, apart from the input and the translator.
+
+    Attributes:
+        format: "text", "tsv" or "jsonl".
+        column: see `make_records`.
+        hypotheses, scores: what is written for each line, see `Layout`.
+        window: the most lines that are read, sorted by length and translated together.
+        split_language: split every text into sentences of this language, or not for None.
+    """
+
+    format: str = "text"
+    column: str | None = None
+    hypotheses: int = 1
+    scores: bool = False
+    window: int = 4000
+    split_language: str | None = None
+
+    @property
+    def layout(self) -> Layout:
+        return Layout(self.hypotheses, self.scores)
+
+    def __post_init__(self) -> None:
+        if self.window < 1 or self.hypotheses < 1:
+            raise ValueError(
+                f"A window of {self.window} lines, {self.hypotheses} translations a line: both must be at least 1."
+            )
+        if self.split_language is not None and self.layout.columns > 1:
+            raise ValueError(
+                "Texts that are split into sentences have one translation each, without a score; leave out either the splitting, "
+                "or several hypotheses and scores."
+            )
+
+
+class Result(NamedTuple):
+    """A window's output, compressed if need be, and what could not be translated: line numbers from 1, and why."""
+
+    content: bytes
+    failures: list[tuple[int, str]]
+
+
+def translate_file(
+    source: str,
+    target: str,
+    translate: Translate,
+    settings: JobSettings,
+    identity: Mapping[str, Any] | None = None,
+    *,
+    progress: bool = True,
+) -> Progress:
+    """Translate `source` into `target`, or go on where an earlier call was stopped. Every process of a job calls this.
+
+    Args:
+        source: a file, plain, .gz or .xz; or "-" for standard input.
+        target: likewise; what goes to standard output cannot be resumed.
+        translate: one for each process.
+        settings: see there.
+        identity: what makes the translator the same as that of an earlier call, for JSON.
+        progress: show a bar on standard error.
+
+    Returns:
+        How many lines there were, and how many failed.
+
+    Raises:
+        OSError: files are missing, exist already, or cannot be written.
+        ValueError: the job was begun with another input or under other settings, or the input is damaged.
+        KeyboardInterrupt: somebody stopped the job, by SIGTERM too.
+    """
+    team = processes()
+    with ExitStack() as stack:
+        stack.enter_context(_stoppable())
+        desk = (
+            stack.enter_context(_open_desk(source, target, settings, identity or {}, progress))
+            if team.is_main_process
+            else None
+        )
+        records: Records = share(desk.records if desk else None)
+        while windows := share(desk.take(team.num_processes) if desk else None):
+            result = None
+            if team.process_index < len(windows):
+                window = windows[team.process_index]
+                advance = desk.advance if desk else _advance_nothing
+                result = translate_window(window, records, translate, settings.split_language, advance)
+                result = result._replace(content=compress(result.content, target))
+            results = gather(result)
+            if desk:
+                for window, finished in zip(windows, results, strict=False):
+                    desk.put(window, finished)
+        if desk:
+            return desk.finish()
+    return Progress(complete=True)
+
+
+def translate_window(
+    window: Window,
+    records: Records,
+    translate: Translate,
+    split_language: str | None,
+    advance: Callable[[int], None],
+) -> Result:
+    """Translate the lines of one window; `advance` is told how many lines more are done."""
+    outcomes: list[Outcome | None] = [None] * len(window.lines)
+    gaps: list[list[str]] = [[] for _ in window.lines]
+    parts: list[list[Outcome | None]] = [[] for _ in window.lines]
+    sentences: list[str] = []
+    places: list[tuple[int, int]] = []
+    for row, line in enumerate(window.lines):
+        found = []
+        try:
+            found = [records.source(line)]
+            if split_language is not None:
+                found, gaps[row] = split_sentences(found[0], split_language)
+                outcomes[row] = [Hypothesis("", None)]  # of a blank line; any other's is put together below
+        except ValueError as error:
+            outcomes[row], found = Failure(str(error)), []
+        sentences += found
+        parts[row] = [None] * len(found)
+        places += [(row, position) for position in range(len(found))]
+        advance(not found)
+    waiting = [len(part) for part in parts]
+    for index, outcome in translate(sentences):
+        row, position = places[index]
+        parts[row][position] = outcome
+        waiting[row] -= 1
+        if not waiting[row]:
+            outcomes[row] = _joined(parts[row], gaps[row])
+            advance(1)
+    return _rendered(window, records, outcomes)
+
+
+def _joined(parts: Sequence[Outcome | None], gaps: Sequence[str]) -> Outcome | None:
+    """The outcome of a text from those of its sentences; without gaps, it is one sentence."""
+    if not gaps:
+        return parts[0]
+    translations = []
+    for part in parts:
+        if not isinstance(part, list):
+            return part
+        translations.append(part[0].text)
+    return [Hypothesis(join_sentences(translations, gaps), None)]
+
+
+def _rendered(window: Window, records: Records, outcomes: Sequence[Outcome | None]) -> Result:
+    content, failures = bytearray(), []
+    for row, (line, outcome) in enumerate(zip(window.lines, outcomes, strict=True)):
+        assert outcome is not None, "the translator left out a sentence"
+        content += records.render(line, outcome) + b"\n"
+        if isinstance(outcome, Failure):
+            failures.append((window.start + row + 1, outcome.reason))
+    return Result(bytes(content), failures)
+
+
+class _Desk:
+    """The main process' side of a job: reads windows, writes results, tells how far it is."""
+
+    def __init__(
+        self, name: str, records: Records, windows: Iterator[Window], output: Output, bar: Any
+    ) -> None:
+        self.records, self.output = records, output
+        self._name, self._windows, self._bar = name, windows, bar
+
+    def take(self, count: int) -> list[Window]:
+        return list(islice(self._windows, count))
+
+    def put(self, window: Window, result: Result) -> None:
+        for number, reason in result.failures:
+            self._bar.write(f"{self._name}:{number}: {reason}", file=sys.stderr)
+        lines = window.start + len(window.lines)
+        self.output.append(
+            result.content, lines, self.output.progress.failed + len(result.failures), window.digest
+        )
+        self._bar.update(lines - self._bar.n)
+
+    def advance(self, lines: int) -> None:
+        self._bar.update(lines)
+
+    def finish(self) -> Progress:
+        self.output.finish()
+        done = self.output.progress
+        if done.failed:
+            self._bar.write(
+                f"{done.failed} of {done.lines} lines of {self._name} could not be translated.",
+                file=sys.stderr,
+            )
+        return done
+
+
+@contextmanager
+def _open_desk(
+    source: str, target: str, settings: JobSettings, identity: Mapping[str, Any], progress: bool
+) -> Iterator[_Desk]:
+    name = "standard input" if source == "-" else source
+    with (
+        open_input(source) as stream,
+        open_output(target, {**asdict(settings), **identity}) as output,
+    ):
+        reader = LineReader(stream, name)
+        first = reader.read()
+        records = make_records(settings.format, settings.column, settings.layout, first or b"")
+        if output.progress.lines:
+            skip_finished(output.progress, reader, name)
+        elif records.header is not None:
+            output.append(compress(records.header + b"\n", target), 1, 0, reader.digest)
+        begun = [first] if first is not None and not output.progress.lines else []
+        windows = iter(()) if output.progress.complete else reader.windows(settings.window, begun)
+        with (
+            tqdm(
+                desc="Translating",
+                unit="sentence" if settings.split_language is None else "line",
+                total=count_lines(source) if progress else None,
+                initial=output.progress.lines,
+                disable=not progress,
+                dynamic_ncols=True,
+                smoothing=0.0,  # a window begins with its longest, slowest lines: only the average tells the time left
+                mininterval=0.1 if sys.stderr.isatty() else _SECONDS_BETWEEN_LINES,
+            ) as bar
+        ):
+            try:
+                yield _Desk(name, records, windows, output, bar)
+            except BaseException:
+                bar.write(output.advice(), file=sys.stderr)
+                raise
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """SIGTERM stops the job as Ctrl-C does: at once, since nothing that is complete can be lost."""
+    if threading.current_thread() is not threading.main_thread():  # Python allows handlers nowhere else
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _advance_nothing(lines: int) -> None:
+    pass

@@ -1,0 +1,149 @@
+"""Lines of a file or stream of any size, in windows that bound what is in memory.
+
+Lines end at the byte "\\n" and nowhere else. They stay bytes here: what cannot be decoded concerns its line only.
+"""
+
+import codecs
+import gzip
+import hashlib
+import io
+import lzma
+import sys
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple, cast
+
+LONGEST_LINE = 8 * 2**20
+"""Bytes. What a longer line has beyond them, and one byte more, is skipped; whoever reads such a line can tell by its length."""
+
+LARGEST_WINDOW = 8 * 2**20
+"""Bytes after which a window ends, however few its lines."""
+
+STANDARD_STREAM = "-"
+
+_COMPRESSIONS: dict[str, Any] = {".gz": gzip, ".xz": lzma}
+_OTHER_COMPRESSIONS = (".bz2", ".zip", ".zst", ".7z", ".Z")
+
+
+class Window(NamedTuple):
+    """Some lines in a row.
+
+    `start` is the number of lines before the first, `lines` come without their ends, and `digest` is the SHA-256 of all that was read up to
+    the last: who finds the same digest has read the same.
+    """
+
+    start: int
+    lines: list[bytes]
+    digest: str
+
+
+class LineReader:
+    """Counts and hashes the lines that it hands out."""
+
+    def __init__(self, stream: BinaryIO, name: str) -> None:
+        """`name` is for messages."""
+        self.lines_read = 0
+        self._stream, self._name = stream, name
+        self._hash = hashlib.sha256()
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of all that was read, in hexadecimal."""
+        return self._hash.hexdigest()
+
+    def read(self) -> bytes | None:
+        """The next line, without its end and without a byte order mark at the file's beginning; None behind the last.
+
+        Raises:
+            ValueError: a compressed file is damaged.
+        """
+        line = self._read_raw(LONGEST_LINE + 2)
+        if not line:
+            return None
+        rest = line
+        while rest and not rest.endswith(b"\n"):
+            rest = self._read_raw(LONGEST_LINE)
+        if self.lines_read == 0:
+            line = line.removeprefix(codecs.BOM_UTF8)
+        self.lines_read += 1
+        return line.removesuffix(b"\n").removesuffix(b"\r")
+
+    def skip(self, count: int) -> bool:
+        """Read `count` lines that nobody needs; False if there are not so many."""
+        return all(self.read() is not None for _ in range(count))
+
+    def windows(self, most_lines: int, begun: Sequence[bytes] = ()) -> Iterator[Window]:
+        """What is left, in windows of at most `most_lines` lines: where they are cut depends on the content only.
+
+        `begun` are lines that have been read and belong to the first window.
+        """
+        start, lines, size = self.lines_read - len(begun), [*begun], sum(map(len, begun))
+        while True:
+            while len(lines) < most_lines and size < LARGEST_WINDOW and (line := self.read()) is not None:
+                lines.append(line)
+                size += len(line)
+            if not lines:
+                return
+            yield Window(start, lines, self.digest)
+            start, lines, size = self.lines_read, [], 0
+
+    def _read_raw(self, most_bytes: int) -> bytes:
+        try:
+            raw = self._stream.readline(most_bytes)
+        except (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
+            raise ValueError(
+                f"{self._name} cannot be decompressed beyond line {self.lines_read} ({error}); it is damaged or incomplete: fetch it again."
+            ) from error
+        self._hash.update(raw)
+        return raw
+
+
+@contextmanager
+def open_input(name: str) -> Iterator[BinaryIO]:
+    """Open a file, plain or compressed by its suffix, or standard input for "-".
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: the compression is not known.
+    """
+    if name == STANDARD_STREAM:
+        yield sys.stdin.buffer
+        return
+    path = Path(name)
+    if not path.exists() or path.is_dir():
+        raise FileNotFoundError(f"There is no file {path} to translate; check its name.")
+    module = _compression(path)
+    with io.BufferedReader(cast(Any, module.open(path, "rb"))) if module else path.open("rb") as stream:
+        yield stream
+
+
+def count_lines(name: str) -> int | None:
+    """How many lines a file has; None for what can be read only once. Takes a second or so for a gigabyte, decompression apart."""
+    if name == STANDARD_STREAM or not Path(name).is_file():
+        return None
+    lines, last = 0, b"\n"
+    with open_input(name) as stream:
+        try:
+            while chunk := stream.read(2**20):
+                lines, last = lines + chunk.count(b"\n"), chunk[-1:]
+        except (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError):
+            return None  # reading line by line will come to the same place and say which line it is
+    return lines + (last != b"\n")
+
+
+def compress(content: bytes, name: str) -> bytes:
+    """`content` as it is appended to the file `name`; a compressed file is a row of complete members, one for each call."""
+    module = _compression(Path(name))
+    if module is gzip:
+        return gzip.compress(content, mtime=0)  # without the time, the same content is the same file
+    return module.compress(content) if module else content
+
+
+def _compression(path: Path) -> Any:
+    if path.suffix in _OTHER_COMPRESSIONS:
+        raise ValueError(
+            f"{path}: only {', '.join(_COMPRESSIONS)} and plain files are read and written; unpack it, or choose another name."
+        )
+    return _COMPRESSIONS.get(path.suffix)

@@ -1,0 +1,211 @@
+"""Where translations go: a stream, or a file that a job killed at any instruction goes on with.
+
+While a job runs, its output is `OUT.partial`, and `OUT.progress.json` says how much of that is complete. A window is on the disk before
+the progress tells of it; whatever lies behind the recorded size was not finished and is cut off. With the last window the file takes its
+name and the progress is removed. `OUT` therefore never exists half.
+"""
+
+import contextlib
+import errno
+import fcntl
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol
+
+from ..atomic_folder import flush_to_disk
+from ..run_folder import read_json, write_json
+from .lines import STANDARD_STREAM, LineReader
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a job is.
+
+    Attributes:
+        lines: of input, and of output.
+        failed: lines of these without a translation.
+        digest: SHA-256 of the input up to there.
+        size: bytes of output.
+        complete: nothing is left to translate.
+    """
+
+    lines: int = 0
+    failed: int = 0
+    digest: str = ""
+    size: int = 0
+    complete: bool = False
+
+
+class Output(Protocol):
+    """What a job writes to."""
+
+    progress: Progress
+
+    def append(self, content: bytes, lines: int, failed: int, digest: str) -> None:
+        """Write a window; `lines` and `failed` count those of all windows so far."""
+
+    def finish(self) -> None:
+        """Everything has been written."""
+
+    def advice(self) -> str:
+        """What to tell who stopped the job."""
+
+
+@contextmanager
+def open_output(name: str, settings: Mapping[str, Any]) -> Iterator[Output]:
+    """Open a file for a job, or standard output for "-", or something that is no file, such as a pipe.
+
+    Args:
+        name: the file; what is written must be compressed already if its name says so.
+        settings: everything that the content of the output depends on, apart from the input: a job goes on only under the same.
+
+    Raises:
+        FileExistsError: the output exists, or another process writes it.
+        FileNotFoundError: its folder does not exist.
+        ValueError: another job has begun it.
+    """
+    if name == STANDARD_STREAM:
+        yield StreamOutput(sys.stdout.buffer)
+    elif Path(name).exists() and not Path(name).is_file():
+        with open(name, "wb") as stream:
+            yield StreamOutput(stream)
+    else:
+        output = FileOutput(Path(name), settings)
+        with contextlib.closing(output):
+            yield output
+
+
+def skip_finished(progress: Progress, reader: LineReader, name: str) -> None:
+    """Move `reader` behind the lines that are done; it has read the first at most.
+
+    Raises:
+        ValueError: its first lines are not those that were translated.
+    """
+    if not reader.skip(progress.lines - reader.lines_read) or (
+        progress.lines and reader.digest != progress.digest
+    ):
+        raise ValueError(
+            f"The first {progress.lines} lines of {name} are not those that have been translated already; give the input the job began "
+            "with, or remove the .partial and .progress.json files beside the output to begin anew."
+        )
+
+
+class StreamOutput:
+    """A stream: nothing can be resumed."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self.progress = Progress()
+        self._stream = stream
+
+    def append(self, content: bytes, lines: int, failed: int, digest: str) -> None:
+        self._stream.write(content)
+        self._stream.flush()
+        self.progress = Progress(lines, failed, digest, self.progress.size + len(content))
+
+    def finish(self) -> None:
+        self.progress = replace(self.progress, complete=True)
+
+    def advice(self) -> str:
+        return f"{self.progress.lines} lines have been written; what goes to a stream cannot be resumed, what goes to a file can."
+
+
+class FileOutput:
+    """A file with its progress beside it."""
+
+    def __init__(self, path: Path, settings: Mapping[str, Any]) -> None:
+        """Begin, or find out where to go on."""
+        self.progress = Progress()
+        self._path, self._settings = path, dict(settings)
+        self._partial = path.with_name(f"{path.name}.partial")
+        self._journal = path.with_name(f"{path.name}.progress.json")
+        if not path.parent.is_dir():
+            raise FileNotFoundError(f"There is no folder {path.parent} for the output; make it first.")
+        if self._journal.exists():
+            self._check_settings()
+        elif path.exists():
+            raise FileExistsError(f"{path} exists already; remove it, or give the output another name.")
+        elif self._partial.exists() and self._partial.stat().st_size:
+            raise FileExistsError(
+                f"{self._partial} has no {self._journal.name} beside it, which knows how much of it is complete; remove it, or give the "
+                "output another name."
+            )
+        self._stream: BinaryIO | None = None
+        if self._partial.exists() or not self.progress.complete:
+            self._stream = self._open_partial()
+
+    def append(self, content: bytes, lines: int, failed: int, digest: str) -> None:
+        assert self._stream is not None
+        self._stream.write(content)
+        self._stream.flush()
+        os.fsync(self._stream.fileno())
+        self._record(Progress(lines, failed, digest, self.progress.size + len(content)))
+
+    def finish(self) -> None:
+        if self._stream is not None:
+            if not self.progress.complete:
+                self._record(replace(self.progress, complete=True))
+            os.replace(self._partial, self._path)
+            flush_to_disk(self._path.parent)
+        self._journal.unlink()
+
+    def advice(self) -> str:
+        return (
+            f"{self.progress.lines} lines are safe in {self._partial}; the same command goes on from there."
+        )
+
+    def close(self) -> None:
+        """Let go of the file; what was appended stays."""
+        if self._stream is not None:
+            self._stream.close()
+
+    def _record(self, progress: Progress) -> None:
+        write_json(self._journal, {"settings": self._settings, "progress": asdict(progress)})
+        self.progress = progress
+
+    def _check_settings(self) -> None:
+        journal = read_json(self._journal)
+        before = journal["settings"]
+        different = [
+            f"{name} was {before.get(name)!r} and is now {self._settings.get(name)!r}"
+            for name in sorted(before.keys() | self._settings.keys())
+            if before.get(name) != self._settings.get(name)
+        ]
+        if different:
+            raise ValueError(
+                f"{self._path} was begun under other settings: {'; '.join(different)}. Use those to go on, or remove "
+                f"{self._partial.name} and {self._journal.name} to begin anew."
+            )
+        self.progress = Progress(**journal["progress"])
+
+    def _open_partial(self) -> BinaryIO:
+        """The output so far, cut behind its last complete window, for no other process at the same time."""
+        with contextlib.ExitStack() as on_error:
+            stream = on_error.enter_context(open(self._partial, "ab"))
+            self._lock(stream)
+            size = os.fstat(stream.fileno()).st_size
+            if size < self.progress.size:
+                raise ValueError(
+                    f"{self._partial} has {size} bytes, but {self.progress.size} had been written; remove it and {self._journal.name} to "
+                    "begin anew."
+                )
+            stream.truncate(self.progress.size)
+            flush_to_disk(self._path.parent)
+            if not self._journal.exists():
+                self._record(self.progress)
+            on_error.pop_all()
+        return stream
+
+    def _lock(self, stream: BinaryIO) -> None:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise FileExistsError(
+                f"Another process writes {self._partial}; wait for it, or stop it."
+            ) from error
+        except OSError as error:
+            if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
+                raise  # some network file systems know no locks; there, nobody looks out for a second process

@@ -1,0 +1,246 @@
+"""What a line of a file holds, and how its translation is written beside it: one line out for every line in, whatever happens.
+
+With N hypotheses a line and scores, the columns of `text` and the appended columns of `tsv` are
+
+    translation  score  translation  score  ...      (N times, best first; without the scores where they are not wanted)
+
+separated by tabs; line breaks and tabs inside a translation become spaces. `jsonl` adds `"translation"` (and `"score"`), or for N above 1
+`"translations": [{"translation": ..., "score": ...}, ...]`. A line that could not be translated has empty columns, or an empty
+`"translation"` (`"translations": []`) and the reason as `"error"`. A blank line has blank translations without a score.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from .lines import LONGEST_LINE
+from .translate import Failure, Hypothesis, Outcome
+
+
+class BadLine(ValueError):
+    """A line without anything to translate in it; the sentence says why."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What a line of output tells: how many hypotheses, and their scores or not."""
+
+    hypotheses: int = 1
+    scores: bool = False
+
+    @property
+    def columns(self) -> int:
+        return self.hypotheses * (1 + self.scores)
+
+    def cells(self, outcome: Outcome) -> list[str]:
+        """The columns; all empty for a failure."""
+        if isinstance(outcome, Failure):
+            return [""] * self.columns
+        return [cell for hypothesis in outcome for cell in self._cells(hypothesis)]
+
+    def _cells(self, hypothesis: Hypothesis) -> Iterator[str]:
+        text = " ".join(hypothesis.text.splitlines())
+        yield text if self.columns == 1 else text.replace("\t", " ")
+        if self.scores:
+            yield "" if hypothesis.score is None else f"{hypothesis.score:.6f}"
+
+    def header(self) -> list[str]:
+        """Names of the columns."""
+        numbers = [""] if self.hypotheses == 1 else [f"_{number}" for number in range(1, self.hypotheses + 1)]
+        kinds = ["translation", "score"] if self.scores else ["translation"]
+        return [kind + number for number in numbers for kind in kinds]
+
+    def fields(self, outcome: Outcome) -> dict[str, Any]:
+        """The fields of a JSON object."""
+        entries = [] if isinstance(outcome, Failure) else [self._fields(entry) for entry in outcome]
+        error = {"error": outcome.reason} if isinstance(outcome, Failure) else {}
+        if self.hypotheses > 1:
+            return {"translations": entries, **error}
+        return {**(entries[0] if entries else {"translation": ""}), **error}
+
+    def _fields(self, hypothesis: Hypothesis) -> dict[str, Any]:
+        if not self.scores:
+            return {"translation": hypothesis.text}
+        score = hypothesis.score
+        return {"translation": hypothesis.text, "score": None if score is None else round(score, 6)}
+
+
+class Records(Protocol):
+    """One format of files."""
+
+    @property
+    def header(self) -> bytes | None:
+        """What stands in the output for the input's first line, where that is a header."""
+
+    def source(self, line: bytes) -> str:
+        """The text to translate; blank for a blank line. Raises `BadLine`."""
+
+    def render(self, line: bytes, outcome: Outcome) -> bytes:
+        """The line of output, without its end."""
+
+
+@dataclass(frozen=True)
+class TextLines:
+    """A line is a text."""
+
+    layout: Layout
+
+    @property
+    def header(self) -> None:
+        return None
+
+    def source(self, line: bytes) -> str:
+        return _decoded(line)
+
+    def render(self, line: bytes, outcome: Outcome) -> bytes:
+        return "\t".join(self.layout.cells(outcome)).encode()
+
+
+@dataclass(frozen=True)
+class TsvRows:
+    """A line is a row of cells between tabs, without any quoting; every row has as many as the first.
+
+    Only the cell to translate is decoded; the others are copied byte by byte.
+    """
+
+    layout: Layout
+    column: int
+    width: int
+    header: bytes | None
+
+    @classmethod
+    def of(cls, layout: Layout, column: str, first_line: bytes) -> "TsvRows":
+        """Find a column by the name that the first line gives it, or by its number from 1 in a file without such a line.
+
+        Raises:
+            ValueError: there is no such column.
+        """
+        names = first_line.split(b"\t")
+        if column.encode() in names:
+            header = b"\t".join([first_line, *(name.encode() for name in layout.header())])
+            return cls(layout, names.index(column.encode()), len(names), header)
+        if column.isdecimal() and 1 <= int(column) <= len(names):
+            return cls(layout, int(column) - 1, len(names), None)
+        known = ", ".join(name.decode(errors="replace")[:40] for name in names[:20])
+        raise ValueError(
+            f"There is no column {column}: the first line has {len(names)} ({known}). Name one of them, or give its number from 1 "
+            "if there is no header."
+        )
+
+    def source(self, line: bytes) -> str:
+        if self._is_blank(line):
+            return ""
+        _check_length(line)
+        cells = line.split(b"\t")
+        if len(cells) != self.width:
+            raise BadLine(f"{len(cells)} columns, but the first line has {self.width}")
+        return _decoded(cells[self.column])
+
+    def render(self, line: bytes, outcome: Outcome) -> bytes:
+        if self._is_blank(line):
+            return b""
+        cells = [cell.replace("\t", " ").encode() for cell in self.layout.cells(outcome)]
+        return b"\t".join([line[:LONGEST_LINE], *cells])
+
+    def _is_blank(self, line: bytes) -> bool:
+        return not line and self.width > 1
+
+
+@dataclass(frozen=True)
+class JsonRecords:
+    """A line is a JSON object. Its own text stays as it is, unless it has a field that is to be written."""
+
+    layout: Layout
+    field: str
+
+    @property
+    def header(self) -> None:
+        return None
+
+    def source(self, line: bytes) -> str:
+        if not line.strip():
+            return ""
+        record = self._parsed(line)
+        if self.field not in record:
+            raise BadLine(f"no field {json.dumps(self.field, ensure_ascii=False)}")
+        text = record[self.field]
+        if not isinstance(text, str):
+            raise BadLine(f"the field {self.field} holds {_json_type(text)} instead of a string")
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise BadLine(
+                f"half a surrogate pair at character {error.start + 1} of the field {self.field}"
+            ) from error
+        return text
+
+    def render(self, line: bytes, outcome: Outcome) -> bytes:
+        if not line.strip():
+            return b""
+        added = self.layout.fields(outcome)
+        try:
+            record = self._parsed(line)
+        except BadLine:
+            return _json(added)
+        if added.keys() & record.keys():
+            return _json({**record, **added})
+        opened = line.strip()[:-1].rstrip()
+        return opened + (b", " if record else b"") + _json(added)[1:]
+
+    @staticmethod
+    def _parsed(line: bytes) -> dict[str, Any]:
+        text = _decoded(line)
+        try:
+            record = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise BadLine(f"not valid JSON ({error.msg} at character {error.pos + 1})") from error
+        except (RecursionError, ValueError) as error:  # nested too deeply, a number of thousands of digits
+            raise BadLine(f"JSON that cannot be read ({error})") from error
+        if not isinstance(record, dict):
+            raise BadLine(f"{_json_type(record)} instead of a JSON object")
+        return record
+
+
+def make_records(kind: str, column: str | None, layout: Layout, first_line: bytes) -> Records:
+    """The format `kind`: "text", "tsv" or "jsonl".
+
+    Args:
+        column: of "tsv" the column to translate, the first by default; of "jsonl" the field, "text" by default.
+        first_line: of the input.
+
+    Raises:
+        ValueError: there is no such format or column.
+    """
+    if kind == "text":
+        return TextLines(layout)
+    if kind == "tsv":
+        return TsvRows.of(layout, column or "1", first_line)
+    if kind == "jsonl":
+        return JsonRecords(layout, column or "text")
+    raise ValueError(f"There is no format {kind!r}; choose text, tsv or jsonl.")
+
+
+def _decoded(text: bytes) -> str:
+    _check_length(text)
+    try:
+        return text.decode()
+    except UnicodeDecodeError as error:
+        raise BadLine(
+            f"not valid UTF-8 (byte 0x{text[error.start]:02x} at position {error.start + 1})"
+        ) from error
+
+
+def _check_length(line: bytes) -> None:
+    if len(line) > LONGEST_LINE:
+        raise BadLine(f"longer than {LONGEST_LINE} bytes")
+
+
+def _json(content: dict[str, Any]) -> bytes:
+    # A lone surrogate cannot be encoded; written with a backslash, it is JSON's own escape.
+    return json.dumps(content, ensure_ascii=False).encode("utf-8", "backslashreplace")
+
+
+def _json_type(value: Any) -> str:
+    kinds = {dict: "an object", list: "a list", str: "a string", bool: "a truth value", type(None): "null"}
+    return kinds.get(type(value), "a number")

@@ -1,0 +1,226 @@
+"""Sentences in, translations out, many at a time.
+
+This is what validation, evaluation and the translation of files use; an application uses the pipeline. The model may be any of
+transformers' sequence-to-sequence models, or anything with the same `generate`: nothing here is particular to ours.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from tqdm.auto import tqdm
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+_SENTENCES_TOKENISED_AT_ONCE = 1000
+_PROBE = "."
+
+
+class Hypothesis(NamedTuple):
+    """A translation of a sentence, and the score that the search ranked it by, where it was asked to tell."""
+
+    text: str
+    score: float | None
+
+
+class Failure(NamedTuple):
+    """Why a sentence has no translation, in one line."""
+
+    reason: str
+
+
+Outcome = list[Hypothesis] | Failure
+"""What became of a sentence: its hypotheses, best first, or none."""
+
+
+def translate(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    sentences: Sequence[str],
+    *,
+    batch_tokens: int = 4096,
+    progress: bool = False,
+    **generate_kwargs: Any,
+) -> list[str]:
+    """Translate `sentences`, in order.
+
+    Sentences of similar length share a batch, so that little is computed on padding; the longest go first, so that a batch
+    which does not fit into memory fails at once and not at the end. The model is returned to the mode (training or
+    evaluation) it came in.
+
+    Args:
+        model: on the device where it shall run.
+        tokenizer: the model's own.
+        sentences: source text; one that is empty or blank gives an empty translation without a question to the model.
+        batch_tokens: the most source tokens, padding included, that one batch may hold (a longer sentence goes alone).
+        progress: show a bar with sentences a second and the time left.
+        **generate_kwargs: passed on to `model.generate`; whatever is not named comes from `model.generation_config`.
+
+    Raises:
+        TypeError: `sentences` is not a sequence of strings.
+        ValueError: `batch_tokens` is not positive.
+    """
+    _check(sentences, batch_tokens)
+    translations = [""] * len(sentences)
+    token_ids = _token_ids(tokenizer, sentences)
+    with tqdm(total=len(sentences), unit="sentence", desc="Translating", disable=not progress) as bar:
+        bar.update(len(sentences) - len(token_ids))
+        for batch in _batches(token_ids, batch_tokens):
+            for index, hypotheses in zip(
+                batch, _search(model, tokenizer, [token_ids[i] for i in batch], generate_kwargs), strict=True
+            ):
+                translations[index] = hypotheses[0].text
+            bar.update(len(batch))
+    return translations
+
+
+class Translator:
+    """A model, its tokenizer and its search settings, for text of which nobody has looked at every line.
+
+    A sentence that the model cannot translate becomes a `Failure` and spoils nothing else: where a batch fails, it is halved until the
+    sentence stands alone. A model that cannot translate anything, be it from the start or after its device failed, is an error.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        *,
+        batch_tokens: int = 4096,
+        max_source_tokens: int = 1024,
+        scores: bool = False,
+        **generate_kwargs: Any,
+    ) -> None:
+        """Translate a first, one-character sentence, so that settings that cannot work are an error before the work begins.
+
+        Args:
+            model, tokenizer, batch_tokens: see `translate`.
+            max_source_tokens: the longest sentence the model is asked for; a longer one is a `Failure`.
+            scores: fill in `Hypothesis.score`.
+            **generate_kwargs: passed on to `model.generate`.
+
+        Raises:
+            ValueError: a limit is not positive, or the search tells no scores.
+        """
+        _check([], batch_tokens)
+        if max_source_tokens < 1:
+            raise ValueError(f"`max_source_tokens` must be at least 1, not {max_source_tokens}.")
+        self._model, self._tokenizer = model, tokenizer
+        self._batch_tokens, self._max_source_tokens = batch_tokens, max_source_tokens
+        self._generate_kwargs = generate_kwargs
+        if scores:
+            self._generate_kwargs = generate_kwargs | {"return_dict_in_generate": True}
+        probe = self._probe()
+        if scores and probe[0].score is None:
+            # Hugging Face's own beam search tells the hypotheses' scores only together with those of every step.
+            self._generate_kwargs |= {"output_scores": True}
+            if self._probe()[0].score is None:
+                raise ValueError("This search tells no scores; ask for 2 beams or more, or leave out scores.")
+        self._blank: Outcome = [Hypothesis("", None)] * len(probe)
+
+    def __call__(self, sentences: Sequence[str]) -> Iterator[tuple[int, Outcome]]:
+        """Translate `sentences`.
+
+        Returns:
+            The position in `sentences` and the outcome of each, in the order in which they are done. A blank sentence has blank
+            hypotheses.
+
+        Raises:
+            Exception: whatever the model raises on a sentence that it could translate before.
+        """
+        token_ids = _token_ids(self._tokenizer, sentences)
+        yield from ((index, self._blank) for index in range(len(sentences)) if index not in token_ids)
+        too_long = [index for index, ids in token_ids.items() if len(ids) > self._max_source_tokens]
+        for index in too_long:
+            yield (
+                index,
+                Failure(
+                    f"{len(token_ids.pop(index))} tokens are more than the {self._max_source_tokens} of max_source_tokens; "
+                    "split the text into sentences"
+                ),
+            )
+        failed = False
+        for batch in _batches(token_ids, self._batch_tokens):
+            for index, outcome in zip(
+                batch, self._isolating_failures([token_ids[i] for i in batch]), strict=True
+            ):
+                if isinstance(outcome, Failure) and not failed:
+                    self._probe()
+                    failed = True
+                yield index, outcome
+
+    def _probe(self) -> list[Hypothesis]:
+        probe = _token_ids(self._tokenizer, [_PROBE])
+        return _search(self._model, self._tokenizer, list(probe.values()), self._generate_kwargs)[0]
+
+    def _isolating_failures(self, token_ids: list[list[int]]) -> list[Outcome]:
+        try:
+            return list(_search(self._model, self._tokenizer, token_ids, self._generate_kwargs))
+        except Exception as error:
+            if len(token_ids) == 1:
+                return [Failure(" ".join(f"{type(error).__name__}: {error}".split())[:400])]
+        half = len(token_ids) // 2
+        return [
+            outcome
+            for part in (token_ids[:half], token_ids[half:])
+            for outcome in self._isolating_failures(part)
+        ]
+
+
+def _token_ids(tokenizer: PreTrainedTokenizerBase, sentences: Sequence[str]) -> dict[int, list[int]]:
+    """Token ids of the sentences that are not blank, by position."""
+    asked = [index for index, sentence in enumerate(sentences) if sentence.strip()]
+    token_ids: dict[int, list[int]] = {}
+    # In parts: what a tokenizer returns beside the ids takes hundreds of bytes a token.
+    for start in range(0, len(asked), _SENTENCES_TOKENISED_AT_ONCE):
+        part = asked[start : start + _SENTENCES_TOKENISED_AT_ONCE]
+        token_ids |= zip(part, tokenizer([sentences[index] for index in part])["input_ids"], strict=True)
+    return token_ids
+
+
+def _search(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    token_ids: list[list[int]],
+    generate_kwargs: dict[str, Any],
+) -> list[list[Hypothesis]]:
+    """The hypotheses of every sentence of one batch."""
+    inputs = tokenizer.pad({"input_ids": token_ids}, return_tensors="pt").to(model.device)
+    generate: Callable[..., Any] = model.generate  # typed as Tensor or Module: torch knows no mixin's methods
+    was_training = model.training
+    model.eval()
+    try:
+        with torch.inference_mode():
+            output = generate(
+                input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"], **generate_kwargs
+            )
+    finally:
+        model.train(was_training)
+    sequences = output if isinstance(output, torch.Tensor) else output.sequences
+    texts = tokenizer.batch_decode(sequences, skip_special_tokens=True)
+    scores = getattr(output, "sequences_scores", None)
+    scores = [None] * len(texts) if scores is None else scores.tolist()
+    hypotheses = [Hypothesis(*pair) for pair in zip(texts, scores, strict=True)]
+    wanted = len(hypotheses) // len(token_ids)
+    return [hypotheses[start : start + wanted] for start in range(0, len(hypotheses), wanted)]
+
+
+def _batches(token_ids: dict[int, list[int]], batch_tokens: int) -> Iterator[list[int]]:
+    """Group sentence numbers, longest first, so that no group exceeds `batch_tokens` once padded to its longest."""
+    batch: list[int] = []
+    for index in sorted(token_ids, key=lambda index: -len(token_ids[index])):
+        if batch and (len(batch) + 1) * len(token_ids[batch[0]]) > batch_tokens:
+            yield batch
+            batch = []
+        batch.append(index)
+    if batch:
+        yield batch
+
+
+def _check(sentences: Sequence[str], batch_tokens: int) -> None:
+    if isinstance(sentences, str):
+        raise TypeError("`sentences` must be a list of strings; put the one sentence into a list.")
+    for index, sentence in enumerate(sentences):
+        if not isinstance(sentence, str):
+            raise TypeError(f"Sentence {index} is {sentence!r}; only strings can be translated.")
+    if batch_tokens < 1:
+        raise ValueError(f"`batch_tokens` must be at least 1, not {batch_tokens}.")
