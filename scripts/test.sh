@@ -20,6 +20,10 @@ contract=(
     tests/test_pipeline_translation.py
     tests/test_published_code.py
     tests/test_decoding.py
+    tests/test_beam_search.py
+    tests/test_decoder_step.py
+    tests/test_packing.py
+    tests/interop
     tests/data/test_bpe.py
 )
 

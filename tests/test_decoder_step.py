@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import accelerate
+import peft
 import pytest
 import torch
 from transformers import GenerationConfig
@@ -83,7 +85,34 @@ def test_a_learned_position_beyond_the_last_is_named() -> None:
 
 
 @torch.no_grad()
-def test_hooks_and_adapters_take_part() -> None:
+def test_adapters_and_parametrizations_take_part() -> None:
+    """Both are modules that are not linear layers by type."""
+    plain = steps_of(config=settings_of_generate(), **prepared(build_model())).first()
+    adapted = build_model()
+    peft.inject_adapter_in_model(
+        peft.LoraConfig(target_modules=["q_proj", "fc2"], init_lora_weights=False), adapted
+    )
+    spectral = build_model()
+    torch.nn.utils.parametrizations.spectral_norm(spectral.model.decoder.layers[0].fc1)
+    for model in (adapted.double().eval(), spectral.eval()):
+        steps = steps_of(config=settings_of_generate(), **prepared(model))
+        assert type(steps) is DecoderSteps
+        found, slow = steps.first(), ModelSteps(config=settings_of_generate(), **prepared(model)).first()
+        assert not torch.allclose(found, plain)
+        assert torch.allclose(found.expand_as(slow), slow, atol=1e-12)
+
+
+@torch.no_grad()
+def test_a_model_that_is_moved_part_by_part_goes_through_forward() -> None:
+    model = build_model()
+    expected = model.generate(torch.tensor([[5, 6, 2]]), max_new_tokens=5)
+    accelerate.cpu_offload(model, torch.device("cpu"))
+    assert type(steps_of(config=settings_of_generate(), **prepared(model))) is ModelSteps
+    assert torch.equal(model.generate(torch.tensor([[5, 6, 2]]), max_new_tokens=5), expected)
+
+
+@torch.no_grad()
+def test_hooks_take_part() -> None:
     model = build_model()
     plain = steps_of(config=settings_of_generate(), **prepared(model)).first()
     model.model.decoder.layers[1].fc2.register_forward_hook(lambda module, inputs, output: output * 3)

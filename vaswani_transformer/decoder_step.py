@@ -148,7 +148,7 @@ class LayerStep:
 
 def bare(module: nn.Module) -> Function:
     """The cheapest function that does what `module` does: without a module's call where nobody has hooked on to it."""
-    if module._forward_hooks or module._forward_pre_hooks or getattr(module, "parametrizations", None):
+    if module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module):
         return module
     if type(module) is nn.Linear:
         weight, bias = module.weight, module.bias

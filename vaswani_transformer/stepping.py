@@ -6,6 +6,7 @@ Shapes: B sentences still searched, K hypotheses a sentence, P positions of the 
 from typing import Any, Protocol
 
 import torch
+from torch import nn
 from transformers import GenerationConfig
 from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 from transformers.utils import ModelOutput
@@ -57,6 +58,7 @@ def steps_of(
     )
     is_plain = (
         getattr(model.get_decoder(), "can_step", False)
+        and is_untouched(model.get_decoder())
         and not model.training
         and model.config.head_dim == model.config.value_head_dim
         and model.config._attn_implementation in ("eager", "sdpa")
@@ -69,6 +71,14 @@ def steps_of(
     if is_plain:
         return DecoderSteps(model, input_ids[::beams], model_kwargs, beams)
     return ModelSteps(model, input_ids, config, model_kwargs, beams)
+
+
+def is_untouched(decoder: nn.Module) -> bool:
+    """Whether nobody (such as Accelerate, where a model is larger than its device) must be told when a part of `decoder` runs."""
+    return not any(
+        part._forward_hooks or part._forward_pre_hooks or "forward" in vars(part)
+        for part in decoder.modules()
+    )
 
 
 def is_dynamic(cache: Any) -> bool:
