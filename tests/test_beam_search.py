@@ -39,17 +39,21 @@ def test_a_sentence_by_hand() -> None:
     assert [hypothesis.tokens for hypothesis in search.open] == [(7,), (8,)]
     assert search.origins == [0, 0]
     assert not search.is_done  # -1 / (10/6) = -0.6 > -1.5
-    extend(search, (-1.6, 0, END), (-2.4, 1, 5), (-2.6, 0, 6), (-3.0, 1, END))
-    assert [hypothesis.tokens for hypothesis in search.open] == [(8, 5), (7, 6)]
-    assert search.origins == [1, 0]
-    assert [hypothesis.rows for hypothesis in search.open] == [(2, 3), (2, 2)]
+    extend(search, (-1.6, 0, END), (-2.2, 1, 5), (-2.4, 0, 6), (-3.0, 1, END))
     ((worth, best),) = search.results()
-    assert (worth, best.tokens) == (-1.6 / (7 / 6), (7, END))
-    assert search.is_done  # -2.4 / (10/6) = -1.44 < -1.37
+    assert (worth, best.tokens, best.rows) == (-1.6 / (7 / 6), (7, END), (2, 2))
+    # -2.2 / (10/6) = -1.32 may still beat -1.37, -2.4 / (10/6) = -1.44 cannot.
+    assert [hypothesis.tokens for hypothesis in search.open] == [(8, 5)]
+    assert search.origins == [1]
+    assert search.open[0].rows == (2, 3)
+    assert not search.is_done
+    extend(search, (-2.3, 0, 6), (-2.4, 0, 7))
+    assert search.is_done
+    assert search.results() == [(worth, best)]
 
 
 def test_ties_go_to_who_came_first() -> None:
-    search = SentenceSearch(number=0, limit=9, beams=2, wanted=1, penalty=Penalty(0.0), is_predictable=True)
+    search = SentenceSearch(number=0, limit=9, beams=2, wanted=1, penalty=Penalty(0.0), is_predictable=False)
     extend(search, (-1.0, 0, END), (-1.0, 0, 5), (-2.0, 0, 6), (-3.0, 0, 7))
     extend(search, (-1.0, 0, END), (-2.0, 0, 5), (-2.0, 1, 6), (-3.0, 1, 7))
     assert search.results()[0][1].tokens == (END,)

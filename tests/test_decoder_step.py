@@ -59,14 +59,16 @@ def test_every_step_equals_the_model(settings: dict[str, Any], prompt: int) -> N
     expected, found = slow.first(), fast.first()
     assert found.shape[1] == 1
     assert torch.allclose(found.expand_as(expected), expected, atol=1e-12)
+    width = BEAMS
     for step in range(STEPS):
         if step in (5, 13):
             staying = torch.arange(len(expected))[step % 2 :: 2]
             slow.keep(staying)
             fast.keep(staying)
         sentences = len(expected) if step not in (5, 13) else len(staying)
-        tokens = torch.randint(3, 30, (sentences, BEAMS))
-        rows = torch.randint(0, BEAMS, (sentences, BEAMS)).sort(dim=1).values
+        before, width = width, (BEAMS, BEAMS, 2, 1, BEAMS)[step % 5]
+        tokens = torch.randint(3, 30, (sentences, width))
+        rows = torch.randint(0, before, (sentences, width)).sort(dim=1).values
         expected, found = slow.next(tokens, rows), fast.next(tokens, rows)
         assert torch.allclose(found, expected, atol=1e-12), step
     assert fast.past.shape[-1] < prompt + BEAMS * STEPS, "nothing was forgotten"

@@ -43,25 +43,29 @@ class Penalty:
 
 
 class SentenceSearch:
-    """One sentence's hypotheses: K open ones, and the best N of those that ended.
+    """One sentence's hypotheses: at most K open ones, and the best N of those that ended.
 
-    Ended ones compete for the N places; they never fill a beam. The sentence is done at its limit, or once its best open hypothesis, with
-    log-probability s, cannot take a place any more: later scores only lower s, so it will never be worth more than s divided by the largest
-    penalty ahead.
+    Ended ones compete for the N places; they never fill a beam. Once the places are taken, an open hypothesis with log-probability s is
+    let go if it cannot take one any more: later scores only lower s, so nothing that comes of it will be worth more than s divided by the
+    largest penalty ahead. This changes no result: what is still open is ranked by s, so whoever can win ranks before whoever cannot.
+    The sentence is done at its limit, or when nothing is open.
     """
 
     def __init__(
         self, number: int, limit: int, beams: int, wanted: int, penalty: Penalty, is_predictable: bool
     ) -> None:
-        """Args:
-        number: the sentence's place in the batch.
-        limit: how many tokens it may get.
-        is_predictable: later scores only lower a log-probability.
+        """Begin with one empty hypothesis.
+
+        Args:
+            number: the sentence's place in the batch.
+            limit: how many tokens it may get.
+            is_predictable: later scores only lower a log-probability.
         """
         self.number, self.limit, self.beams, self.wanted, self.penalty = number, limit, beams, wanted, penalty
         self.is_predictable = is_predictable
-        self.open = [Hypothesis(0.0, (), ())] + [Hypothesis(-math.inf, (), ())] * (beams - 1)
-        self.origins = [0] * beams
+        self.open = [Hypothesis(0.0, (), ())]
+        self.origins: list[int] = []
+        self.length = 0
         self.ended: list[tuple[float, int, Hypothesis]] = []
         self.seen = 0
         self.is_done = False
@@ -74,39 +78,36 @@ class SentenceSearch:
         ends: Sequence[bool],
     ) -> None:
         """Take W candidates, best first: candidate i appends `tokens[i]` to the open hypothesis `beams[i]`."""
-        open_now: list[Hypothesis] = []
-        origins: list[int] = []
+        parents, self.open, self.origins = self.open, [], []
+        self.length += 1
         for log_probability, beam, token, is_end in zip(log_probabilities, beams, tokens, ends, strict=True):
-            parent = self.open[beam]
+            if log_probability == -math.inf or (len(self.open) == self.beams and not is_end):
+                continue
             row = self.number * self.beams + beam
+            parent = parents[beam]
             hypothesis = Hypothesis(log_probability, (*parent.tokens, token), (*parent.rows, row))
             if is_end:
                 self._end(hypothesis)
-            elif len(open_now) < self.beams:
-                open_now.append(hypothesis)
-                origins.append(beam)
-        missing = self.beams - len(open_now)
-        lost = Hypothesis(-math.inf, (*self.open[0].tokens, tokens[0]), (*self.open[0].rows, 0))
-        self.open = open_now + [lost] * missing
-        self.origins = origins + [0] * missing
-        self.is_done = self._nothing_can_win()
-
-    def _nothing_can_win(self) -> bool:
-        """Whether nothing can change the result any more."""
-        length = len(self.open[0].tokens)
-        if length >= self.limit:
-            return True
-        if not self.is_predictable or len(self.ended) < self.wanted:
-            return False
-        largest_ahead = max(self.penalty(length + 1), self.penalty(self.limit))
-        return self.open[0].log_probability / largest_ahead <= self.ended[0][0]
+            else:
+                self.open.append(hypothesis)
+                self.origins.append(beam)
+        self._let_go()
 
     def results(self) -> list[tuple[float, Hypothesis]]:
         """N hypotheses with their worth, best first; where fewer ended within the limit, the best open ones stand in behind them."""
         ended = [(worth, hypothesis) for worth, _, hypothesis in sorted(self.ended, reverse=True)]
-        penalty = self.penalty(len(self.open[0].tokens))
+        penalty = self.penalty(self.length)
         stand_ins = [(hypothesis.log_probability / penalty, hypothesis) for hypothesis in self.open]
-        return (ended + stand_ins)[: self.wanted]
+        nothing = [(-math.inf, Hypothesis(-math.inf, (), ()))] * self.wanted
+        return (ended + stand_ins + nothing)[: self.wanted]
+
+    def _let_go(self) -> None:
+        """Close what cannot change the result any more."""
+        if self.length < self.limit and self.is_predictable and len(self.ended) == self.wanted:
+            largest_ahead = max(self.penalty(self.length + 1), self.penalty(self.limit))
+            alive = sum(h.log_probability / largest_ahead > self.ended[0][0] for h in self.open)
+            del self.open[alive:], self.origins[alive:]
+        self.is_done = self.length >= self.limit or not self.open
 
     def _end(self, hypothesis: Hypothesis) -> None:
         """Give `hypothesis` a place if it is among the best N; who came first wins a tie."""
@@ -155,16 +156,19 @@ class GnmtBeamSearch:
             if self.can_shrink and 8 * len(staying) <= 7 * len(self.searched):
                 self.searched = [self.searched[i] for i in staying]
                 self.steps.keep(torch.tensor(staying, device=logits.device))
+            width = max(len(s.open) for s in self.searched) if self.can_shrink else self.beams
             logits = self.steps.next(
-                self._on_device([[h.tokens[-1] for h in s.open] for s in self.searched]),
-                self._on_device([s.origins for s in self.searched]),
+                self._on_device([filled([h.tokens[-1] for h in s.open], width) for s in self.searched]),
+                self._on_device([filled(s.origins, width) for s in self.searched]),
             )
 
     def _extend(self, logits: torch.Tensor) -> None:
         """Append a token to every hypothesis, given the scores `[B, K or 1, V]` of all that may come next."""
         candidates = self.beams * (1 + len(self.end_tokens))
         log_probs, tokens = self._likeliest(logits, candidates)
-        scores = [[h.log_probability for h in s.open[: logits.shape[1]]] for s in self.searched]
+        scores = [
+            filled([h.log_probability for h in s.open], logits.shape[1], -math.inf) for s in self.searched
+        ]
         totals = log_probs + torch.tensor(scores, dtype=self.dtype, device=logits.device).unsqueeze(-1)
         best = totals.flatten(1).topk(min(candidates, totals[0].numel()))
         picks = torch.stack(
@@ -187,9 +191,9 @@ class GnmtBeamSearch:
         if self.processors or self.recorder.is_on:
             log_probs = rows.log_softmax(-1)
             if self.processors:
-                repeats = self.beams // logits.shape[1]
-                log_probs = self.processors(self._ids(), log_probs.repeat_interleave(repeats, dim=0))
-                log_probs = log_probs[::repeats]
+                repeats = self.beams if logits.shape[1] == 1 else 1
+                ids = self._ids(logits.shape[1] * repeats)
+                log_probs = self.processors(ids, log_probs.repeat_interleave(repeats, dim=0))[::repeats]
             if self.recorder.is_on:
                 self.recorder.add(self.steps.outputs, rows, log_probs)
             values, tokens = largest(log_probs, number)
@@ -207,15 +211,15 @@ class GnmtBeamSearch:
             return ends
         rows = [i * self.beams + beam for i, row in enumerate(origins) for beam in row]
         newest = self._on_device(tokens).view(-1, 1)
-        ruled = self.criteria(torch.cat((self._ids()[rows], newest), dim=-1), None)
+        ruled = self.criteria(torch.cat((self._ids(self.beams)[rows], newest), dim=-1), None)
         ruled = ruled.view(len(ends), -1).tolist()
         return [[a or b for a, b in zip(*pair, strict=True)] for pair in zip(ends, ruled, strict=True)]
 
-    def _ids(self) -> torch.Tensor:
-        """What all hypotheses say, prompts included, `[B * K, length]`."""
+    def _ids(self, width: int) -> torch.Tensor:
+        """What all hypotheses say, prompts included, `[B * width, length]`."""
         prompts = self.prompts[[sentence.number for sentence in self.searched]]
-        tokens = [hypothesis.tokens for sentence in self.searched for hypothesis in sentence.open]
-        return behind(prompts.repeat_interleave(self.beams, dim=0), tokens, self.config)
+        tokens = [said for s in self.searched for said in filled([h.tokens for h in s.open], width, ())]
+        return behind(prompts.repeat_interleave(width, dim=0), tokens, self.config)
 
     def _on_device(self, numbers: list) -> torch.Tensor:
         return torch.tensor(numbers, dtype=torch.long, device=self.prompts.device)
@@ -241,6 +245,11 @@ class GnmtBeamSearch:
             else None,
             **self.recorder.steps(),
         )
+
+
+def filled(items: Sequence[Any], width: int, filler: Any = 0) -> list[Any]:
+    """`items`, and what fills the places of hypotheses that are not there."""
+    return [*items, *[filler] * (width - len(items))]
 
 
 def largest(rows: torch.Tensor, number: int) -> tuple[torch.Tensor, torch.Tensor]:

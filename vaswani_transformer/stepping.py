@@ -19,7 +19,7 @@ class Steps(Protocol):
 
     @property
     def can_shrink(self) -> bool:
-        """Whether sentences may leave the batch."""
+        """Whether sentences may leave the batch, and then hypotheses their sentence."""
 
     @property
     def outputs(self) -> ModelOutput:
@@ -112,9 +112,10 @@ class ModelSteps:
         return self._logits()
 
     def next(self, tokens: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-        chosen = (
-            rows + torch.arange(0, rows.numel(), self.beams, device=rows.device).unsqueeze(-1)
-        ).flatten()
+        width = rows.shape[1]
+        rows, tokens = (nn.functional.pad(part, (0, self.beams - width)) for part in (rows, tokens))
+        firsts = torch.arange(0, rows.numel(), self.beams, device=rows.device).unsqueeze(-1)
+        chosen = (rows + firsts).flatten()
         self.input_ids = torch.cat((self.input_ids[chosen], tokens.view(-1, 1)), dim=-1)
         if self.model_kwargs.get("past_key_values") is not None:
             # The cross-attention's keys and values are the same for all hypotheses of a sentence.
@@ -124,7 +125,7 @@ class ModelSteps:
             self.input_ids, next_sequence_length=newest, **self.model_kwargs
         )
         self.outputs = self.model(**inputs, return_dict=True)
-        return self._logits()
+        return self._logits()[:, :width]
 
     def keep(self, sentences: torch.Tensor) -> None:
         rows = (
@@ -177,7 +178,9 @@ class DecoderSteps:
             if self.past.shape[-1] >= self.crowded:
                 self._forget(rows)
             past = self.past.gather(1, rows.unsqueeze(-1).expand(-1, -1, self.past.shape[-1]))
-            mask = self.past = torch.cat((past, self.newest.expand(len(rows), -1, -1)), dim=-1)
+            width = rows.shape[1]
+            newest = self.newest[:width, :width].expand(len(rows), -1, -1)
+            mask = self.past = torch.cat((past, newest), dim=-1)
         return self.step(tokens, mask, 1)
 
     def keep(self, sentences: torch.Tensor) -> None:
@@ -192,7 +195,7 @@ class DecoderSteps:
         is_alive = ((self.past == 0) & chosen.unsqueeze(-1)).any(1)
         most = int(is_alive.sum(-1).max())
         kept = is_alive.to(torch.int8).argsort(dim=-1, descending=True, stable=True)[:, :most]
-        self.past = self.past.gather(2, kept.unsqueeze(1).expand(-1, self.beams, -1))
+        self.past = self.past.gather(2, kept.unsqueeze(1).expand(-1, self.past.shape[1], -1))
         self.step.forget(kept)
         self.crowded = most + self.FORGET_EVERY * self.beams
 
