@@ -170,7 +170,8 @@ class VaswaniSelfAttention(VaswaniAttention):
     def queries_keys_and_values(self, states: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """`[B, L, D]` to queries and keys `[B, H, L, K]` and values `[B, H, L, V]`; `pack_weights` makes one product of the three."""
         if self.qkv_proj is None:
-            return self.split_heads(self.q_proj(states)), *self.keys_and_values(states)
+            keys, values = self.keys_and_values(states)
+            return self.split_heads(self.q_proj(states)), keys, values
         widths = (self.head_dim, self.head_dim, self.value_head_dim)
         parts = self.qkv_proj(states).split([self.num_heads * width for width in widths], dim=-1)
         return tuple(self.split_heads(part) for part in parts)
