@@ -12,6 +12,7 @@ import heapq
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple
 
 import torch
@@ -133,7 +134,7 @@ class GnmtBeamSearch:
     ) -> None:
         """`prompts` `[B, P]`; `limits`: how many tokens each sentence may get; `is_predictable`: see `PREDICTABLE_PROCESSORS`."""
         self.steps, self.prompts, self.processors, self.criteria = steps, prompts, processors, criteria
-        self.config, self.beams, self.is_predictable = config, config.num_beams, is_predictable
+        self.config, self.beams = config, config.num_beams
         penalty = Penalty(config.length_penalty)
         self.sentences = [
             SentenceSearch(number, limit, self.beams, config.num_return_sequences, penalty, is_predictable)
@@ -238,7 +239,7 @@ class GnmtBeamSearch:
             sequences_scores=torch.tensor(
                 [worth for worth, _ in results], dtype=self.dtype, device=prompts.device
             ),
-            beam_indices=self._on_device([[*h.rows, *[-1] * (longest - len(h.rows))] for _, h in results]),
+            beam_indices=self._on_device([filled(h.rows, longest, -1) for _, h in results]),
             encoder_attentions=encoder_outputs.get("attentions") if config.output_attentions else None,
             encoder_hidden_states=encoder_outputs.get("hidden_states")
             if config.output_hidden_states
@@ -248,7 +249,7 @@ class GnmtBeamSearch:
 
 
 def filled(items: Sequence[Any], width: int, filler: Any = 0) -> list[Any]:
-    """`items`, and what fills the places of hypotheses that are not there."""
+    """`items` with `filler` behind them, `width` in all."""
     return [*items, *[filler] * (width - len(items))]
 
 
@@ -258,13 +259,19 @@ def largest(rows: torch.Tensor, number: int) -> tuple[torch.Tensor, torch.Tensor
     They lie in those blocks of the row whose own largest entries are the largest, so that a vocabulary is read once and hardly sorted.
     """
     width = rows.shape[1]
-    block = max(size for size in range(1, 129) if width % size == 0)
+    block = block_width(width)
     if width // block <= number:
         return rows.topk(min(number, width))
     blocks = rows.view(len(rows), -1, block)
     chosen = blocks.amax(-1).topk(number).indices
     values, places = blocks.gather(1, chosen.unsqueeze(-1).expand(-1, -1, block)).flatten(1).topk(number)
     return values, chosen.gather(1, places // block) * block + places % block
+
+
+@cache
+def block_width(width: int) -> int:
+    """The longest block, up to 128 entries, that a row of `width` can be cut into without a rest."""
+    return max(size for size in range(1, 129) if width % size == 0)
 
 
 def greedy_search(
@@ -300,7 +307,7 @@ def behind(prompts: torch.Tensor, found: Sequence[Sequence[int]], config: Genera
     """The found tokens behind their prompts `[B, P]`, with padding behind the shorter ones, `[B, length]`."""
     longest = max(map(len, found))
     filler = 0 if config._pad_token_tensor is None else int(config._pad_token_tensor)
-    rows = [[*tokens, *[filler] * (longest - len(tokens))] for tokens in found]
+    rows = [filled(tokens, longest, filler) for tokens in found]
     return torch.cat((prompts, torch.tensor(rows, dtype=torch.long, device=prompts.device)), dim=-1)
 
 

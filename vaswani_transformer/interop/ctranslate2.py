@@ -17,6 +17,7 @@ import torch
 from transformers import GenerationConfig
 from transformers.generation.utils import GenerateBeamEncoderDecoderOutput, GenerateEncoderDecoderOutput
 
+from ..beam_search import Penalty
 from ..configuration_vaswani import VaswaniConfig
 from ..decoding import PaperSearch
 from ..modeling_vaswani import check_ids
@@ -127,7 +128,8 @@ class Search:
     def score(self, hypothesis: Hypothesis) -> float:
         """The log-probability over GNMT's penalty, or Hugging Face's; both count the end."""
         length = max(len(hypothesis.token_ids), 1)
-        return hypothesis.log_probability / ((5 + length) / 6 if self.is_gnmt else length) ** self.penalty
+        penalty = Penalty(self.penalty)(length) if self.is_gnmt else length**self.penalty
+        return hypothesis.log_probability / penalty
 
     def best(self, hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:
         """The wanted ones, best first; under GNMT's penalty those that were cut off come last."""
