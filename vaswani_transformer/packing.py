@@ -14,9 +14,6 @@ from torch import nn
 Function = Callable[[torch.Tensor], torch.Tensor]
 WeightType = Literal["float32", "bfloat16", "int8"]
 
-SMALL = 2**16
-"""Up to this many float32 weights, calling oneDNN takes longer than it saves."""
-
 
 class PackedLinear(nn.Module):
     """x W^T + b for x `[..., in]` in any float type, `[..., out]` in the same; W and b cannot be trained, moved or saved.
@@ -35,8 +32,6 @@ class PackedLinear(nn.Module):
         if dtype == "int8":
             product, packed = torch.ops.quantized.linear_dynamic.default, quantized(weight, bias)
             self.product: Function = lambda x: product(x, packed)
-        elif dtype == "float32" and weight.numel() <= SMALL:
-            self.product = lambda x: nn.functional.linear(x, weight, bias)
         else:
             product = torch.ops.mkldnn._linear_pointwise.default
             packed = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous())
