@@ -22,11 +22,13 @@ def show(run: RunFolder, sentences: int) -> None:
     translator = pipeline("translation", model=str(run.published))
     for test_set in test_sets:
         samples = test_set["samples"][:sentences]
-        for sample, output in zip(samples, translator([sample["source"] for sample in samples]), strict=True):
+        sources, language = [sample["source"] for sample in samples], test_set.get("tgt_lang")
+        for sample, output in zip(samples, translator(sources, tgt_lang=language), strict=True):
             print(f"\n  source       {sample['source']}\n  translation  {output['translation_text']}")
             print(f"  reference    {sample['reference']}")
         scores = ", ".join(f"{name} {result['score']:.2f}" for name, result in test_set["metrics"].items())
         print(f"\n{test_set['name']}, {test_set['pairs']} unseen pairs: {scores}")
+    choice = f', tgt_lang="{language}"' if language else ""
     places = {
         "model, ready to publish": run.published,
         "model card": run.published / run.card.name,
@@ -36,7 +38,7 @@ def show(run: RunFolder, sentences: int) -> None:
     }
     print("\n" + "\n".join(f"{what:<24} {path}" for what, path in places.items()))
     print(f'\nUse it:  import vaswani_transformer\n         from transformers import pipeline\n'
-          f'         pipeline("translation", model="{run.published}")("...")')  # fmt: skip
+          f'         pipeline("translation", model="{run.published}"{choice})("...")')  # fmt: skip
 
 
 def main() -> None:

@@ -35,8 +35,11 @@ def main() -> int:
         recipe = load_recipe(arguments.recipe, arguments.overrides)
         run = RunFolder(arguments.run_folder or Path("runs") / recipe.name)
         return 0 if train(recipe, run) else _INTERRUPTED
-    except (OSError, ValueError, FloatingPointError) as error:
+    except (OSError, ValueError, FloatingPointError, MemoryError) as error:
         sys.exit(f"error: {error}")
+    except KeyboardInterrupt:
+        print("Stopped; the same command goes on from what has been saved.", file=sys.stderr)
+        return _INTERRUPTED
 
 
 if __name__ == "__main__":

@@ -29,8 +29,9 @@ def parse() -> argparse.Namespace:
     add("--column", "--field", help="name or number of the column (default: 1), or the field (text)")
     add("--engine", choices=ENGINES, default="pytorch")
     add("--dtype", help="float32, bfloat16 or int8 (default: what MODEL holds; float32 on a CPU)")
+    add("--target-language", help="code, for a model of ours that has several: fr")
     add("--num-beams", type=int, help="(default: the checkpoint's own)")
-    add("--nbest", type=int, default=1, help="translations a line, best first")
+    add("--nbest", type=int, dest="num_return_sequences", help="translations a line, best first (default: 1)")
     add("--scores", action="store_true", help="write the search's score of each translation too")
     add("--set", metavar="NAME=VALUE", action="append", default=[], help="a setting of generate; repeatable")
     add("--batch-tokens", type=int, default=4096, help="source tokens a batch (default: %(default)s)")
@@ -41,14 +42,13 @@ def parse() -> argparse.Namespace:
 
 
 def main(a: argparse.Namespace) -> int:
-    job = JobSettings(a.format, a.column, a.nbest, a.scores, a.window, a.split_sentences)
-    search = {name: yaml.safe_load(value) for name, _, value in (entry.partition("=") for entry in a.set)}
-    named = {"num_beams": a.num_beams, "num_return_sequences": a.nbest if a.nbest > 1 else None}
-    search |= {name: value for name, value in named.items() if value is not None}
-    limits = {"batch_tokens": a.batch_tokens, "max_source_tokens": a.max_source_tokens}
+    job = JobSettings(a.format, a.column, a.num_return_sequences or 1, a.scores, a.window, a.split_sentences)
+    settings = {name: yaml.safe_load(value) for name, _, value in (entry.partition("=") for entry in a.set)}
+    named = ("num_beams", "num_return_sequences", "target_language", "batch_tokens", "max_source_tokens")
+    settings |= {name: value for name in named if (value := getattr(a, name)) is not None}
     model, tokenizer, identity = load_engine(a.model, a.engine, a.dtype)
-    translator = Translator(model, tokenizer, **limits, scores=a.scores, **search)
-    return exit_status(translate_file(a.input, a.output, translator, job, identity | limits | search))
+    translator = Translator(model, tokenizer, scores=a.scores, **settings)
+    return exit_status(translate_file(a.input, a.output, translator, job, identity | settings))
 
 
 if __name__ == "__main__":

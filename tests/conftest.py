@@ -9,6 +9,8 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("MPLBACKEND", "Agg")
+# No test finds what another one prepared; those of the cache name a folder of their own.
+os.environ["VASWANI_CACHE"] = "off"
 
 import hypothesis
 import pytest

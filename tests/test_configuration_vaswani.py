@@ -106,6 +106,8 @@ def test_a_loaded_configuration_names_no_pipeline_that_needs_trust(tmp_path: Pat
         ({"layer_norm_eps": 0.0}, "`layer_norm_eps` must be above 0"),
         ({"position_offset": -1}, "`position_offset` must be at least 0"),
         ({"pad_token_id": 37_000}, "`pad_token_id` is 37000, but the vocabulary has the ids 0 to 36999"),
+        ({"target_vocab_size": 2}, "`eos_token_id` is 2, but the vocabulary has the ids 0 to 1"),
+        ({"target_vocab_size": 0}, "`target_vocab_size` must be at least 1, not 0"),
         ({"eos_token_id": [2, -1]}, "`eos_token_id` is -1, but the vocabulary"),
         ({"decoder_start_token_id": 99_999}, "`decoder_start_token_id` is 99999, but the vocabulary"),
     ],

@@ -26,7 +26,7 @@ LAYERS: list[list[tuple[str, ...]]] = [
     [("stepping",)],
     [("beam_search",)],
     [("modeling_vaswani", "decoding", "pipeline_translation")],
-    [("recipe", "run_folder", "atomic_folder")],
+    [("recipe", "run_folder", "atomic_folder", "checksums")],
     [("translation",)],
     [("data",)],
     [("evaluation",)],
@@ -35,7 +35,9 @@ LAYERS: list[list[tuple[str, ...]]] = [
     [("interop",)],
     [("engines",)],
     [("hub",)],
+    [("interop.conversion",)],  # ends with a card
     [("benchmarks",)],
+    [("torture",)],
     [("",)],  # the package's own __init__: public names
 ]
 NEVER = {"evaluation": ["training"], "interop": ["training"], "hub": ["training"]}

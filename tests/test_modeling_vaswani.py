@@ -587,6 +587,26 @@ def test_resizing_keeps_the_one_matrix_one(tmp_path: Path) -> None:
         assert logits_of(resized, input_ids=SOURCE + 5).shape[-1] == 45
 
 
+@pytest.mark.parametrize("tied", [True, False])
+def test_the_target_may_have_a_vocabulary_of_its_own(tied: bool, tmp_path: Path) -> None:
+    """And a bias before the softmax; both come back, and with the tie the decoder's matrix is stored once."""
+    model = tiny_model(target_vocab_size=23, tie_word_embeddings=tied, lm_head_bias=True)
+    torch.nn.init.normal_(model.lm_head.bias)
+    model.save_pretrained(tmp_path)
+    stored = load_file(tmp_path / "model.safetensors")
+    again = Model.from_pretrained(tmp_path).eval()
+    assert sum("embed_tokens" in name or name == "lm_head.weight" for name in stored) == (2 if tied else 3)
+    source, target = torch.tensor([[5, 39, 2]]), torch.tensor([[1, 22, 4]])
+    logits = model(input_ids=source, decoder_input_ids=target).logits
+    assert logits.shape == (1, 3, 23)
+    assert_close(again(input_ids=source, decoder_input_ids=target).logits, logits)
+    assert (again.lm_head.weight is again.model.decoder.embed_tokens.weight) == tied
+    for search in ({"num_beams": 1}, {"num_beams": 3}, {"num_beams": 3, "length_penalty_type": "gnmt"}):
+        assert model.generate(source, max_new_tokens=6, **search).max() < 23
+    with pytest.raises(ValueError, match="vocabularies of their own here"):
+        model.resize_token_embeddings(50)
+
+
 def test_resizing_reaches_all_three_matrices_where_they_are_apart(tmp_path: Path) -> None:
     model = tiny_model(tie_word_embeddings=False)
     names = {"model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight"}

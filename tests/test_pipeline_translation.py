@@ -276,6 +276,55 @@ def test_multilingual_tokenizers_are_told_the_languages(tokenizer: PreTrainedTok
         translator(TEXTS[0])
 
 
+@pytest.fixture(scope="module")
+def several() -> TranslationPipeline:
+    """A model of ours that chooses among two target languages."""
+    tokenizer = train_tokenizer(TEXTS * 2, 270, target_languages=["de", "fr"])
+    model = randomised(VaswaniForConditionalGeneration(VaswaniConfig(vocab_size=len(tokenizer), **SIZES)))
+    model.generation_config.update(**{**PAPER_SEARCH, "extra_length": 8}, allow_custom_entries=True)
+    return pipeline("translation", model=model, tokenizer=tokenizer, device="cpu")
+
+
+def test_the_target_language_is_a_token_before_the_source(several: TranslationPipeline) -> None:
+    model, tokenizer = several.model, several.tokenizer
+    for language, number in (("de", 3), ("fr", 4)):
+        ids = torch.tensor([[number, *tokenizer(TEXTS[0])["input_ids"]]])
+        [expected] = tokenizer.batch_decode(model.generate(input_ids=ids), skip_special_tokens=True)
+        assert several(TEXTS[0], tgt_lang=language)[0]["translation_text"] == expected
+        named = pipeline("translation", model=model, tokenizer=tokenizer, device="cpu", tgt_lang=language)
+        by_task = pipeline(f"translation_en_to_{language}", model=model, tokenizer=tokenizer, device="cpu")
+        for translator in (named, by_task):
+            assert translator(TEXTS[:2], batch_size=2) == several(TEXTS[:2], tgt_lang=language)
+        assert named(TEXTS[0] + " " + TEXTS[1], split_sentences="en") == several(
+            TEXTS[0] + " " + TEXTS[1], tgt_lang=language, split_sentences="en"
+        )
+    assert several(TEXTS[0], tgt_lang="de") != several(TEXTS[0], tgt_lang="fr")
+    assert named(TEXTS[0], tgt_lang="de") == several(TEXTS[0], tgt_lang="de")
+
+
+def test_text_that_spells_a_target_language_chooses_none(several: TranslationPipeline) -> None:
+    with pytest.raises(ValueError, match=r"needs the target language; choose one of de, fr"):
+        several("<2fr> " + TEXTS[0])
+    spelled = several.preprocess("<2fr> " + TEXTS[0], tgt_lang="de")["input_ids"][0].tolist()
+    assert spelled[0] == 3 and 4 not in spelled
+
+
+def test_target_languages_that_are_not_there_are_refused(
+    several: TranslationPipeline, ours: TranslationPipeline
+) -> None:
+    parts = {"model": several.model, "tokenizer": several.tokenizer, "device": "cpu"}
+    for wrong in (
+        lambda: several(TEXTS[0], tgt_lang="it"),
+        lambda: pipeline("translation", **parts, tgt_lang="it"),
+    ):
+        with pytest.raises(ValueError, match=r"does not translate into 'it'; choose one of de, fr"):
+            wrong()
+    with pytest.raises(ValueError, match=r"no choice of target languages, so 'de' cannot be asked"):
+        ours(TEXTS[0], tgt_lang="de")
+    by_task = pipeline("translation_en_to_de", model=ours.model, tokenizer=ours.tokenizer, device="cpu")
+    assert by_task(TEXTS[0]) == ours(TEXTS[0]), "a task's name has always been free"
+
+
 def test_a_model_in_training_translates_without_dropout(ours: TranslationPipeline) -> None:
     expected = ours(TEXTS)
     ours.model.train()

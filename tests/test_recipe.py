@@ -135,3 +135,45 @@ def test_a_recipe_cannot_be_changed_after_it_was_read(recipe_file: Path) -> None
     with pytest.raises(AttributeError):
         recipe.name = "another"
     assert isinstance(recipe, Recipe)
+
+
+def _in(language: str | None, split: str = "train") -> dict[str, Any]:
+    return {"format": "builtin", "split": split, "target_language": language}
+
+
+def _several(**data: Any) -> dict[str, Any]:
+    validation = [_in("de", "validation"), _in("fr", "validation")]
+    both = {"train": [_in("de"), _in("fr"), _in("de")], "validation": validation, "test": {}}
+    return {**MINIMAL, "target_language": "mul", "data": {**both, **data}}
+
+
+def test_the_training_corpora_name_the_target_languages() -> None:
+    recipe = parse_recipe(_several())
+    assert recipe.target_languages == recipe.translates_into == ("de", "fr")
+    assert [recipe.languages_of(spec)[1] for spec in recipe.data.validations] == ["de", "fr"]
+    assert parse_recipe(yaml.safe_load(recipe.to_yaml())) == recipe
+    single = parse_recipe(MINIMAL)
+    assert (single.target_languages, single.translates_into) == ((), ("de",))
+    assert single.data.validations == (single.data.validation,)
+
+
+def test_a_corpus_that_names_none_is_in_the_recipes_language() -> None:
+    recipe = parse_recipe({**_several(train=[_in(None), _in("fr")]), "target_language": "de"})
+    assert recipe.target_languages == ("de", "fr")
+
+
+@pytest.mark.parametrize(
+    ("tree", "message"),
+    [
+        (_several(train=[_in("de"), _in(None)]), "`mul` is no language"),
+        (_several(test={"x": _in("it", "test")}), "`data.test.x` has a corpus in it, .* are de, fr"),
+        (_several(validation=_in(None, "validation")), "`data.validation` has a corpus in mul"),
+        (_several(validation=[]), "`train` and `validation` need a corpus each"),
+        (_several(train=[_in("d e")]), "must be a language's code"),
+        ({**MINIMAL, "batching": {"temperature": 2}}, "`batching.temperature` is for several"),
+        ({**_several(), "batching": {"temperature": 0.5}}, "`temperature` must be at least 1"),
+    ],
+)
+def test_languages_that_do_not_fit_are_refused(tree: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        parse_recipe(tree)

@@ -29,7 +29,7 @@ def parameters(config: VaswaniConfig) -> int:
 
 
 def test_all_promised_recipes_are_there() -> None:
-    assert {"builtin_tiny", "multi30k_en_de", "multi30k_en_de_raw", *WMT14} <= set(NAMES)
+    assert {"builtin_tiny", "multi30k_en_de", "multi30k_en_de_raw", "multi30k_en_mul", *WMT14} <= set(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -59,7 +59,10 @@ def test_wmt14_recipes_have_the_papers_numbers(name: str) -> None:
     assert (recipe.search.length_penalty_type, recipe.search.extra_length) == ("gnmt", 50)
     assert recipe.languages == ("en", "fr" if french else "de")
     assert recipe.data.train[0].name == ("fr-en" if french else "de-en")
-    assert [recipe.data.validation.split, *(spec.split for spec in recipe.data.test.values())] == [
+    assert [
+        *(spec.split for spec in recipe.data.validations),
+        *(spec.split for spec in recipe.data.test.values()),
+    ] == [
         "validation",
         "test",
     ]
@@ -91,10 +94,21 @@ def test_multi30k_is_the_published_tiny_transformer(name: str) -> None:
     assert (config.encoder_layers, config.decoder_layers, config.d_model) == (4, 4, 128)
     assert (config.encoder_ffn_dim, config.encoder_attention_heads, config.dropout) == (256, 4, 0.3)
     assert (recipe.tokenizer.vocab_size, recipe.search.num_beams) == (10_000, 5)
-    corpora = [*recipe.data.train, recipe.data.validation, *recipe.data.test.values()]
+    corpora = [*recipe.data.train, *recipe.data.validations, *recipe.data.test.values()]
     assert {corpus.tokenized for corpus in corpora} == {name == "multi30k_en_de"}
+
+
+def test_multi30k_in_three_languages_is_the_model_of_one() -> None:
+    recipe, single = shipped("multi30k_en_mul"), shipped("multi30k_en_de_raw")
+    assert recipe.target_languages == ("de", "fr", "cs")
+    assert [recipe.languages_of(spec)[1] for spec in recipe.data.validations] == ["de", "fr", "cs"]
+    assert (recipe.model, recipe.tokenizer, recipe.training) == (
+        single.model,
+        single.tokenizer,
+        single.training,
+    )
 
 
 def test_the_default_recipe_needs_no_download() -> None:
     data = shipped("builtin_tiny").data
-    assert {corpus.format for corpus in (*data.train, data.validation, *data.test.values())} == {"builtin"}
+    assert {corpus.format for corpus in (*data.train, *data.validations, *data.test.values())} == {"builtin"}

@@ -62,6 +62,15 @@ def test_lines_of_json_are_read_up_to_the_broken_one(tmp_path: Path) -> None:
         next(records)
 
 
+def test_a_line_that_is_being_written_is_left_for_later(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_bytes('{"update": 1}\n{"update": 2, "samples": "ä'.encode()[:-1])
+    assert list(read_json_lines(path, growing=True)) == [{"update": 1}]
+    path.write_bytes(b'{"update": 1}\n{"upda\n{"update": 3}\n')
+    with pytest.raises(ValueError, match=r"log\.jsonl:2 is not valid JSON"):
+        list(read_json_lines(path, growing=True))
+
+
 def test_the_hash_of_a_file_is_the_published_one(tmp_path: Path) -> None:
     """FIPS 180-2, appendix B.1: the SHA-256 of "abc"."""
     (tmp_path / "abc").write_bytes(b"abc")

@@ -1,11 +1,20 @@
-"""Folders that appear whole or not at all."""
+"""Folders that appear whole or not at all, and go in the same way."""
 
 import errno
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+_CAUSES = {
+    errno.ENOSPC: ("The disk is full", "free some space"),
+    errno.EDQUOT: ("The quota is used up", "free some space"),
+    errno.EFBIG: ("The file is larger than this system lets it be", "raise the limit (`ulimit -f`)"),
+    errno.EROFS: ("The file system is read-only", "make it writable, or choose another folder"),
+}
+_FORBIDDEN = ("The folder may not be written to", "give yourself the right, or choose another folder")
 
 
 @contextmanager
@@ -13,28 +22,86 @@ def atomic_folder(path: Path) -> Iterator[Path]:
     """Yield an empty folder beside `path`, which takes the place of `path` when the block ends well and is removed when it does not.
 
     Everything is on the disk before the name appears, so that neither a kill nor a power failure can leave a part of it behind. A crash
-    may leave `.NAME.unfinished`, which the next call removes.
+    may leave `.NAME.unfinished`, which the next call removes; see `sweep`.
 
     Raises:
-        OSError: the disk is full; the sentence says where and that what was there is untouched.
+        OSError: the disk is full, or may not be written; the sentence says where and that what was there is untouched.
     """
     unfinished = path.with_name(f".{path.name}.unfinished")
-    shutil.rmtree(unfinished, ignore_errors=True)
-    unfinished.mkdir(parents=True)
-    try:
-        yield unfinished
-        for file in sorted(unfinished.rglob("*")):
-            flush_to_disk(file)
-        flush_to_disk(unfinished)
-        _take_place(unfinished, path)
-    except BaseException as error:
+    with explained(path):
+        make_folder(path.parent)
         shutil.rmtree(unfinished, ignore_errors=True)
-        if _disk_is_full(error):
-            raise OSError(
-                errno.ENOSPC,
-                f"The disk is full: {path} could not be written, nothing else changed; free some space and run the same again",
-            ) from error
-        raise
+        unfinished.mkdir()
+        try:
+            yield unfinished
+            for file in sorted(unfinished.rglob("*")):
+                flush_to_disk(file)
+            flush_to_disk(unfinished)
+            _take_place(unfinished, path)
+        except BaseException:
+            shutil.rmtree(unfinished, ignore_errors=True)
+            raise
+
+
+def remove_folder(path: Path) -> None:
+    """Remove a folder at once: a kill in the middle leaves nothing under its name."""
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    os.replace(path, unfinished)
+    shutil.rmtree(unfinished)
+
+
+def sweep(folder: Path) -> None:
+    """Clear away what crashes left in `folder` and below it; a folder that was about to be replaced is there again."""
+    for left in sorted(folder.rglob(".*.unfinished"), reverse=True):  # what lies deeper goes first
+        if left.is_dir():
+            shutil.rmtree(left)
+        else:
+            left.unlink()
+    for left in sorted(folder.rglob(".*.replaced")):
+        original = left.with_name(left.name.removeprefix(".").removesuffix(".replaced"))
+        if original.exists():
+            shutil.rmtree(left)
+        else:
+            os.replace(left, original)
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Turn the system's refusal to write `path` into a sentence that says why, where and what to do."""
+    try:
+        yield
+    except BaseException as error:
+        number, where = _system_error(error)
+        cause = _CAUSES.get(number)
+        # A file that may not be read does not keep `path` from being written
+        if number in (errno.EACCES, errno.EPERM) and (
+            where.startswith(str(path.parent)) or where in map(str, path.parents)
+        ):
+            cause = _FORBIDDEN
+        if cause is None:
+            raise
+        raise OSError(
+            number,
+            f"{cause[0]}: {path} could not be written, nothing else changed; {cause[1]} and run the same again",
+        ) from error
+
+
+def make_folder(path: Path) -> None:
+    """Make `path` and the folders above it, so that their names, too, survive a power failure."""
+    if not path.is_dir():
+        make_folder(path.parent)
+        path.mkdir(exist_ok=True)
+        flush_to_disk(path.parent)
+
+
+def flush_to_disk(path: Path) -> None:
+    """Return when a file's content, or a folder's list of names, would survive a power failure."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _take_place(unfinished: Path, path: Path) -> None:
@@ -47,15 +114,9 @@ def _take_place(unfinished: Path, path: Path) -> None:
     shutil.rmtree(replaced, ignore_errors=True)
 
 
-def flush_to_disk(path: Path) -> None:
-    """Return when a file's content, or a folder's list of names, would survive a power failure."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _disk_is_full(error: BaseException) -> bool:
-    """safetensors reports the system's error as text only."""
-    return getattr(error, "errno", None) == errno.ENOSPC or f"os error {errno.ENOSPC}" in str(error)
+def _system_error(error: BaseException) -> tuple[int, str]:
+    """Number and file of a system's error; safetensors reports the number as text only."""
+    if isinstance(error, OSError):
+        return error.errno or 0, str(error.filename or "")
+    found = re.search(r"os error (\d+)", str(error))
+    return int(found[1]) if found else 0, ""

@@ -54,7 +54,9 @@ class VaswaniConfig(PreTrainedConfig):
     """Configuration of a post-LayerNorm encoder-decoder; the defaults are the paper's base model.
 
     Args:
-        vocab_size: entries of the one vocabulary that source and target share.
+        vocab_size: entries of the one vocabulary that source and target share, or of the source's.
+        target_vocab_size: entries of the target's vocabulary where it has one, and embeddings, of its own;
+            `None` where both share.
         d_model: width of every layer's input and output; an even number where positions are sinusoids.
         encoder_layers: N of the encoder.
         decoder_layers: N of the decoder.
@@ -78,7 +80,9 @@ class VaswaniConfig(PreTrainedConfig):
         max_position_embeddings: size of the learned position table. Sinusoids have no such limit.
         scale_embedding: whether embeddings are multiplied by sqrt(d_model) (section 3.4).
         use_cache: whether the decoder keeps keys and values for the next step.
-        tie_word_embeddings: one matrix for source, target and softmax (section 3.4); three otherwise.
+        tie_word_embeddings: one matrix for source, target and softmax (section 3.4), or for target and softmax
+            where the target has a vocabulary of its own; three otherwise.
+        lm_head_bias: whether the map before the softmax adds a number to each token's score; the paper's does not.
         decoder_start_token_id: the decoder's first input.
 
     Raises:
@@ -94,6 +98,7 @@ class VaswaniConfig(PreTrainedConfig):
     }
 
     vocab_size: int = 37_000
+    target_vocab_size: int | None = None
     d_model: int = 512
     encoder_layers: int = 6
     decoder_layers: int = 6
@@ -117,6 +122,7 @@ class VaswaniConfig(PreTrainedConfig):
     use_cache: bool = True
     is_encoder_decoder: bool = True
     tie_word_embeddings: bool = True
+    lm_head_bias: bool = False
     pad_token_id: int | None = 0
     bos_token_id: int | None = 1
     eos_token_id: int | list[int] | None = 2
@@ -147,6 +153,16 @@ class VaswaniConfig(PreTrainedConfig):
             hint = f"; did you mean `{nearest[0]}`?" if nearest else "."
             raise ValueError(f"{cls.__name__} has no setting `{key}`{hint}")
         return cls(**{**PRESETS[name], **overrides})
+
+    @property
+    def decoder_entries(self) -> int:
+        """Entries of the vocabulary that the decoder reads and writes."""
+        return self.vocab_size if self.target_vocab_size is None else self.target_vocab_size
+
+    @property
+    def has_one_embedding(self) -> bool:
+        """Whether source, target and softmax share one matrix."""
+        return self.tie_word_embeddings and self.target_vocab_size is None
 
     @property
     def custom_pipelines(self) -> dict[str, Any]:
@@ -186,22 +202,25 @@ class VaswaniConfig(PreTrainedConfig):
         ]
         for name in (
             "vocab_size",
+            "target_vocab_size",
             "d_model",
             *stacks,
             "head_dim",
             "value_head_dim",
             "max_position_embeddings",
         ):
-            if getattr(self, name) < 1:
-                raise ValueError(f"`{name}` must be at least 1, not {getattr(self, name)}.")
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"`{name}` must be at least 1, not {value}.")
 
     def _check_token_ids(self) -> None:
+        entries = min(self.vocab_size, self.decoder_entries)
         for name in ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id"):
             value = getattr(self, name)
             for token in value if isinstance(value, list) else [value]:
-                if token is not None and not 0 <= token < self.vocab_size:
+                if token is not None and not 0 <= token < entries:
                     raise ValueError(
-                        f"`{name}` is {token}, but the vocabulary has the ids 0 to {self.vocab_size - 1}; "
+                        f"`{name}` is {token}, but the vocabulary has the ids 0 to {entries - 1}; "
                         "change it or `vocab_size`."
                     )
 

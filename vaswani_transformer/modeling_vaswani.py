@@ -92,8 +92,10 @@ def scaled_dot_product_attention(
     """
     scores = torch.matmul(query * scaling, key.transpose(-2, -1))
     if attention_mask is not None:
-        # Hidden, not infinite: where a row sees nothing at all, float16 would overflow and softmax give NaN.
-        scores = (scores + attention_mask).clamp(min=torch.finfo(scores.dtype).min)
+        scores = scores + attention_mask
+        if scores.dtype == torch.float16:
+            # Here alone the sum overflows; where a row sees nothing at all, softmax would give NaN.
+            scores = scores.clamp(min=torch.finfo(scores.dtype).min)
     weights = nn.functional.softmax(scores, dim=-1)
     weights = nn.functional.dropout(weights, p=dropout, training=module.training)
     return torch.matmul(weights, value).transpose(1, 2), weights
@@ -229,8 +231,8 @@ class VaswaniLayer(GradientCheckpointingLayer):
 
     def __init__(self, config: VaswaniConfig, ffn_dim: int) -> None:
         super().__init__()
-        self.dropout = config.dropout
-        self.activation_dropout = config.activation_dropout
+        self.dropout = nn.Dropout(config.dropout)
+        self.activation_dropout = nn.Dropout(config.activation_dropout)
         self.activation_fn = activation(config.activation_function)
         self.fc1 = nn.Linear(config.d_model, ffn_dim)
         self.fc2 = nn.Linear(ffn_dim, config.d_model)
@@ -240,12 +242,11 @@ class VaswaniLayer(GradientCheckpointingLayer):
         self, norm: nn.LayerNorm, x: torch.Tensor, sublayer_output: torch.Tensor
     ) -> torch.Tensor:
         """LayerNorm(x + Dropout(Sublayer(x))), sections 3.1 and 5.4."""
-        return norm(x + nn.functional.dropout(sublayer_output, p=self.dropout, training=self.training))
+        return norm(x + self.dropout(sublayer_output))
 
     def feed_forward(self, x: torch.Tensor) -> torch.Tensor:
         """Equation 2: max(0, x W1 + b1) W2 + b2."""
-        inner = self.activation_fn(self.fc1(x))
-        return self.fc2(nn.functional.dropout(inner, p=self.activation_dropout, training=self.training))
+        return self.fc2(self.activation_dropout(self.activation_fn(self.fc1(x))))
 
 
 class VaswaniEncoderLayer(VaswaniLayer):
@@ -322,9 +323,9 @@ class VaswaniPreTrainedModel(PreTrainedModel):
             init.normal_(module.weight, std=self.config.d_model**-0.5)
         elif isinstance(module, nn.Linear):
             init.xavier_uniform_(module.weight)
-            if module.bias is not None:
-                init.zeros_(module.bias)
-        elif isinstance(module, nn.LayerNorm):
+        if isinstance(module, nn.Linear) and module.bias is not None:
+            init.zeros_(module.bias)
+        if isinstance(module, nn.LayerNorm):
             init.ones_(module.weight)
             init.zeros_(module.bias)
 
@@ -344,6 +345,11 @@ class VaswaniPreTrainedModel(PreTrainedModel):
         self, new_num_tokens: int, pad_to_multiple_of: int | None = None, mean_resizing: bool = True
     ) -> nn.Embedding:
         """Beside the encoder's embeddings and the softmax, resize the decoder's, where they are its own."""
+        if self.config.target_vocab_size is not None:
+            raise ValueError(
+                "Source and target have vocabularies of their own here, and `resize_token_embeddings` knows one size for both; "
+                "build a model with the sizes you want and copy the weights that stay."
+            )
         embeddings = super()._resize_token_embeddings(new_num_tokens, pad_to_multiple_of, mean_resizing)
         decoder = getattr(self.base_model, "decoder", None)
         if decoder is not None and decoder.embed_tokens.weight is not embeddings.weight:
@@ -356,9 +362,10 @@ class VaswaniPreTrainedModel(PreTrainedModel):
 class VaswaniStack(VaswaniPreTrainedModel):
     """What encoder and decoder share: token embeddings (section 3.4) plus positions (section 3.5)."""
 
-    def __init__(self, config: VaswaniConfig) -> None:
+    def __init__(self, config: VaswaniConfig, vocab_size: int) -> None:
         super().__init__(config)
-        self.embed_tokens = nn.Embedding(config.vocab_size, config.d_model)
+        self.embed_tokens = nn.Embedding(vocab_size, config.d_model)
+        self.dropout = nn.Dropout(config.dropout)
         if config.position_embedding_type == "learned":
             entries = config.max_position_embeddings + config.position_offset
             self.embed_positions = nn.Embedding(entries, config.d_model)
@@ -394,7 +401,7 @@ class VaswaniStack(VaswaniPreTrainedModel):
         if self.config.scale_embedding:
             inputs_embeds = inputs_embeds * self.config.d_model**0.5
         x = inputs_embeds + self._positions(inputs_embeds, mask, past)
-        return nn.functional.dropout(x, p=self.config.dropout, training=self.training)
+        return self.dropout(x)
 
     def _positions(
         self, inputs_embeds: torch.Tensor, mask: torch.Tensor | None, past: int | torch.Tensor
@@ -444,7 +451,7 @@ class VaswaniEncoder(VaswaniStack):
     }
 
     def __init__(self, config: VaswaniConfig) -> None:
-        super().__init__(config)
+        super().__init__(config, config.vocab_size)
         self.layers = nn.ModuleList(VaswaniEncoderLayer(config, i) for i in range(config.encoder_layers))
         self.post_init()
 
@@ -490,7 +497,7 @@ class VaswaniDecoder(VaswaniStack):
     }
 
     def __init__(self, config: VaswaniConfig) -> None:
-        super().__init__(config)
+        super().__init__(config, config.decoder_entries)
         self.layers = nn.ModuleList(VaswaniDecoderLayer(config, i) for i in range(config.decoder_layers))
         self.post_init()
 
@@ -559,8 +566,10 @@ class VaswaniModel(VaswaniPreTrainedModel):
 
     def __init__(self, config: VaswaniConfig) -> None:
         super().__init__(config)
-        if config.tie_word_embeddings:
+        if config.has_one_embedding:
             self.shared = nn.Embedding(config.vocab_size, config.d_model)
+        else:
+            self._tied_weights_keys = {}
         self.encoder = VaswaniEncoder(config)
         self.decoder = VaswaniDecoder(config)
         self.post_init()
@@ -570,7 +579,7 @@ class VaswaniModel(VaswaniPreTrainedModel):
 
     def set_input_embeddings(self, value: nn.Embedding) -> None:
         self.encoder.embed_tokens = value
-        if self.config.tie_word_embeddings:
+        if self.config.has_one_embedding:
             self.shared = value
             self.decoder.embed_tokens = value
 
@@ -624,7 +633,7 @@ class VaswaniModel(VaswaniPreTrainedModel):
 
 
 class VaswaniForConditionalGeneration(PaperSearch, VaswaniPreTrainedModel, GenerationMixin):
-    """The encoder-decoder and the map before the softmax (section 3.4): the embeddings, and no bias."""
+    """The encoder-decoder and the map before the softmax (section 3.4): the embeddings."""
 
     _tied_weights_keys = {  # noqa: RUF012
         "lm_head.weight": "model.shared.weight",
@@ -635,7 +644,9 @@ class VaswaniForConditionalGeneration(PaperSearch, VaswaniPreTrainedModel, Gener
     def __init__(self, config: VaswaniConfig) -> None:
         super().__init__(config)
         self.model = VaswaniModel(config)
-        self.lm_head = nn.Linear(config.d_model, config.vocab_size, bias=False)
+        self.lm_head = nn.Linear(config.d_model, config.decoder_entries, bias=config.lm_head_bias)
+        if not config.has_one_embedding:
+            self._tied_weights_keys = {"lm_head.weight": "model.decoder.embed_tokens.weight"}
         self.post_init()
 
     def get_input_embeddings(self) -> nn.Embedding:
@@ -721,7 +732,7 @@ class VaswaniForConditionalGeneration(PaperSearch, VaswaniPreTrainedModel, Gener
             num_items_in_batch: what to divide the summed loss by, where a trainer accumulates batches.
 
         Returns:
-            `logits` `[B, T, vocab_size]` and, with `labels`, plain cross entropy, the mean over real tokens.
+            `logits` `[B, T, decoder_entries]` and, with `labels`, plain cross entropy, the mean over real tokens.
         """
         if labels is not None and decoder_input_ids is None and decoder_inputs_embeds is None:
             decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)

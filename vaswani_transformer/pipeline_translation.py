@@ -7,7 +7,7 @@ import copy
 import re
 import unicodedata
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from typing import Any
 
 import torch
@@ -86,7 +86,8 @@ class TranslationPipeline(Pipeline):
 
         Raises:
             TypeError: something is not a string.
-            ValueError: `split_sentences` without a language, or with several translations of each input or their token ids.
+            ValueError: a model of several target languages without `tgt_lang`, or asked for one that it does not have;
+                `split_sentences` without a language, or with several translations of each input or their token ids.
         """
         split = self._split_sentences if split_sentences is None else split_sentences
         if isinstance(inputs, str):
@@ -189,6 +190,8 @@ class TranslationPipeline(Pipeline):
         **search: Any,
     ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
         """Sort the caller's settings by the step that needs them."""
+        if tgt_lang is not None and self._is_ours():
+            language_prefix(self.tokenizer, tgt_lang)  # one that the model does not have is an error at once
         if src_lang is None and tgt_lang is None:
             src_lang, tgt_lang = languages_of(self.task)
         before = {"truncation": truncation, "src_lang": src_lang, "tgt_lang": tgt_lang}
@@ -214,8 +217,16 @@ class TranslationPipeline(Pipeline):
             )
         else:
             encoded = self.tokenizer(self._prefix + text, return_tensors="pt", truncation=truncation)
+            if target_languages(self.tokenizer):
+                encoded = prefixed(encoded, language_prefix(self.tokenizer, tgt_lang))
         inputs = {name: value for name, value in encoded.items() if name != "token_type_ids"}
         return {**inputs, "is_blank": torch.tensor([is_blank])}
+
+    def _is_ours(self) -> bool:
+        """Whether the model has nothing else that could be told a language."""
+        return getattr(self.model.config, "model_type", None) == "vaswani" and not hasattr(
+            self.tokenizer, "_build_translation_inputs"
+        )
 
     def _forward(self, model_inputs: dict[str, Any], **search: Any) -> dict[str, torch.Tensor]:
         """Token ids `[B, num_return_sequences, T]`; a blank string's are all padding, and the model never sees its row."""
@@ -316,6 +327,53 @@ def languages_of(task: str | None) -> tuple[str | None, str | None]:
     if len(words) == 4 and words[0] == "translation" and words[2] == "to":
         return words[1], words[3]
     return None, None
+
+
+def language_token(language: str) -> str:
+    """The control token before a source that a model of several target languages shall translate into `language`."""
+    return f"<2{language}>"
+
+
+def target_languages(tokenizer: Any) -> dict[str, int]:
+    """The languages a model chooses among by a token before its source, and the tokens' ids; none for a model of one language.
+
+    Only tokens that text cannot spell count. Where text can, as with T5's descendants, writing them is the caller's own affair.
+    """
+    if not getattr(tokenizer, "split_special_tokens", False):
+        return {}
+    added = tokenizer.get_added_vocab()
+    return {token[2:-1]: number for token, number in added.items() if re.fullmatch(r"<2[\w-]+>", token)}
+
+
+def language_prefix(tokenizer: Any, language: str | None) -> list[int]:
+    """The ids before every source that shall be translated into `language`: none where there is nothing to choose.
+
+    Raises:
+        ValueError: the model has no such language, or the caller has to name one; the sentence says which there are.
+    """
+    known = target_languages(tokenizer)
+    if language in known:
+        return [known[language]]
+    if known:
+        problem = "needs the target language" if language is None else f"does not translate into {language!r}"
+        raise ValueError(
+            f"This model {problem}; choose one of {', '.join(known)} (tgt_lang, or --target-language)."
+        )
+    if language is not None:
+        raise ValueError(
+            f"This model has no choice of target languages, so {language!r} cannot be asked of it; leave it out."
+        )
+    return []
+
+
+def prefixed(encoded: Mapping[str, Any], token_ids: list[int]) -> dict[str, Any]:
+    """One encoded source, `[1, S]` tensors, with `token_ids` before it."""
+    before = torch.tensor([token_ids])
+    return {
+        **encoded,
+        "input_ids": torch.cat([before, encoded["input_ids"]], dim=1),
+        "attention_mask": torch.cat([torch.ones_like(before), encoded["attention_mask"]], dim=1),
+    }
 
 
 def split_sentences(text: str, language: str) -> tuple[list[str], list[str]]:

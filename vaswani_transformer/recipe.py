@@ -7,6 +7,7 @@ the nearest valid one.
 
 import dataclasses
 import difflib
+import re
 import types
 import typing
 from dataclasses import dataclass, field
@@ -17,6 +18,11 @@ import yaml
 from huggingface_hub.errors import StrictDataclassError
 
 from .configuration_vaswani import PRESETS, VaswaniConfig
+
+_RATES_OF_DROPOUT = ("dropout", "attention_dropout", "activation_dropout")
+
+CheckpointMetric = Literal["bleu", "loss"]
+"""By what a validation is better than another."""
 
 
 def _require_at_least(settings: Any, least: int, *names: str) -> None:
@@ -45,7 +51,8 @@ class CorpusSpec:
       `streaming`.
 
     `limit` reads the first pairs only. `tokenized` says that the text is already split into tokens by spaces, so that BLEU
-    is computed on it as it stands.
+    is computed on it as it stands. `target_language` is the recipe's where it is absent; a recipe whose training corpora name
+    theirs makes one model of several target languages.
     """
 
     format: Literal["builtin", "lines", "table", "hub"]
@@ -59,6 +66,7 @@ class CorpusSpec:
     streaming: bool = False
     limit: int | None = None
     tokenized: bool = False
+    target_language: str | None = None
 
     def __post_init__(self) -> None:
         needed = {
@@ -71,6 +79,10 @@ class CorpusSpec:
             if getattr(self, name) is None:
                 raise ValueError(f"a corpus of format '{self.format}' needs `{name}`; add it to the recipe.")
         _require_at_least(self, 1, "limit")
+        if self.target_language is not None and not re.fullmatch(r"[\w-]+", self.target_language):
+            raise ValueError(
+                f"`target_language` must be a language's code, such as fr or pt-BR, not {self.target_language!r}."
+            )
 
 
 @dataclass(frozen=True)
@@ -89,24 +101,48 @@ class CleaningSettings:
 
 @dataclass(frozen=True)
 class DataSettings:
-    """The corpora of an experiment; relative file names start from `root`."""
+    """The corpora of an experiment; relative file names start from `root`. `validation` may be several, one for each target language."""
 
     train: tuple[CorpusSpec, ...]
-    validation: CorpusSpec
+    validation: CorpusSpec | tuple[CorpusSpec, ...]
     test: dict[str, CorpusSpec]
     root: str = "."
     licence: str = "unknown"
     cleaning: CleaningSettings = CleaningSettings()
 
+    def __post_init__(self) -> None:
+        if not self.train or not self.validations:
+            raise ValueError("`train` and `validation` need a corpus each; add them to the recipe.")
+
+    @property
+    def validations(self) -> tuple[CorpusSpec, ...]:
+        """`validation`, whether it is one corpus or several."""
+        return (self.validation,) if isinstance(self.validation, CorpusSpec) else self.validation
+
+    @property
+    def by_split(self) -> dict[str, tuple[CorpusSpec, ...]]:
+        """All corpora, under `train`, `validation` and `test.NAME`."""
+        tests = {f"test.{name}": (spec,) for name, spec in self.test.items()}
+        return {"train": self.train, "validation": self.validations, **tests}
+
 
 @dataclass(frozen=True)
 class TokenizerSettings:
-    """The joint byte-level BPE (paper section 5.1)."""
+    """The joint byte-level BPE (paper section 5.1).
 
-    vocab_size: int
+    `train` learns it from the training pairs. Where the model starts from a checkpoint (`init_from`), `keep` goes on with
+    that one's, and `extend` adds entries to it until there are `vocab_size`.
+    """
+
+    vocab_size: int | None = None
     min_frequency: int = 2
+    method: Literal["train", "keep", "extend"] = "train"
 
     def __post_init__(self) -> None:
+        if self.vocab_size is None and self.method != "keep":
+            raise ValueError(
+                f"`vocab_size` is missing, which `method: {self.method}` needs; add it to the recipe."
+            )
         _require_at_least(self, 1, "vocab_size", "min_frequency")
 
 
@@ -117,23 +153,33 @@ class BatchingSettings:
     `source_tokens` and `target_tokens` count padded tokens of one update over ALL ranks (paper section 5.1: about 25,000
     each). The update is cut into `micro_batches` equal shares, which the ranks divide among themselves and accumulate: eight
     devices take one each, one device takes eight after another, and the result is the same.
+
+    Of n_l pairs of each target language l, an epoch draws numbers in proportion to n_l^(1 / `temperature`): at 1 every pair once,
+    far above it as many of each language.
     """
 
     source_tokens: int = 25_000
     target_tokens: int = 25_000
     micro_batches: int = 1
     max_sentence_tokens: int = 256
+    temperature: float = 1.0
 
     def __post_init__(self) -> None:
         _require_at_least(self, 1, "source_tokens", "target_tokens", "micro_batches", "max_sentence_tokens")
+        _require_at_least(self, 1, "temperature")
 
 
 @dataclass(frozen=True)
 class TrainingSettings:
     """Optimisation (paper sections 5.3 and 5.4), and how often the run is looked at and saved.
 
-    Intervals are in updates. `learning_rate_scale` multiplies equation 3. `patience` ends the run after so many validations
-    without a better BLEU; `None` trains for all `updates`. `max_gradient_norm` clips; `None`, as in the paper, does not.
+    Intervals are in updates. `learning_rate_scale` multiplies equation 3. `max_gradient_norm` clips; `None`, as in the paper,
+    does not.
+
+    Of the checkpoints, the last `keep_last_checkpoints` stay (by default those that are averaged), and the
+    `keep_best_checkpoints` best by `best_checkpoint_metric`; only checkpoints that were validated compete, so let
+    `validate_every` be a multiple of `checkpoint_every`. `patience` ends the run after so many validations without a better
+    one; `None` trains for all `updates`.
     """
 
     updates: int
@@ -151,6 +197,9 @@ class TrainingSettings:
     validate_every: int = 1000
     checkpoint_every: int = 1000
     average_checkpoints: int = 5
+    keep_last_checkpoints: int | None = None
+    keep_best_checkpoints: int = 1
+    best_checkpoint_metric: CheckpointMetric = "bleu"
     patience: int | None = None
     trackers: tuple[str, ...] = ()
 
@@ -159,11 +208,46 @@ class TrainingSettings:
             self, 1, "updates", "warmup_updates", "log_every", "validate_every", "checkpoint_every"
         )
         _require_at_least(self, 1, "average_checkpoints", "patience")
-        _require_at_least(self, 0, "seed")
+        _require_at_least(self, self.average_checkpoints, "keep_last_checkpoints")
+        _require_at_least(self, 0, "seed", "keep_best_checkpoints")
         _require_above_zero(self, "learning_rate_scale", "adam_epsilon", "max_gradient_norm")
         for name, rates in (("label_smoothing", (self.label_smoothing,)), ("adam_betas", self.adam_betas)):
             if not all(0 <= rate < 1 for rate in rates):
                 raise ValueError(f"`{name}` must lie between 0 and 1 (excluded), not {getattr(self, name)}.")
+
+
+@dataclass(frozen=True)
+class LoraSettings:
+    """Low-rank adapters (Hu et al., 2021) in the place of training all weights; names are PEFT's."""
+
+    rank: int = 8
+    alpha: int = 16
+    dropout: float = 0.0
+    target_modules: tuple[str, ...] = ("q_proj", "v_proj")
+
+    def __post_init__(self) -> None:
+        _require_at_least(self, 1, "rank")
+        _require_above_zero(self, "alpha")
+
+
+@dataclass(frozen=True)
+class FineTuningSettings:
+    """What is different where the model starts from a checkpoint.
+
+    `freeze` keeps the layers of the encoder, those of the decoder, or the embeddings (with the softmax they are tied to) as
+    they are. `layer_decay` multiplies the learning rate once for every layer below a stack's top one, and once more for the
+    embeddings.
+    """
+
+    freeze: tuple[Literal["encoder", "decoder", "embeddings"], ...] = ()
+    layer_decay: float = 1.0
+    lora: LoraSettings | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.layer_decay <= 1:
+            raise ValueError(f"`layer_decay` must lie above 0 and be at most 1, not {self.layer_decay}.")
+        if self.lora is not None and (self.freeze or self.layer_decay != 1):
+            raise ValueError("`lora` freezes all but its adapters; leave out `freeze` and `layer_decay`.")
 
 
 @dataclass(frozen=True)
@@ -201,7 +285,13 @@ class ValidationSettings:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything that decides the outcome of an experiment."""
+    """Everything that decides the outcome of an experiment.
+
+    `model` holds fields of `VaswaniConfig` over a `preset` of it ("base" by default). Where `init_from` names a folder, or a
+    repository of the Hub, with a model of ours, training starts from its weights, and `model` may hold rates of dropout only.
+
+    `target_language` is that of every corpus that names none; for a model of several, `mul` is the code.
+    """
 
     name: str
     source_language: str
@@ -209,12 +299,22 @@ class Recipe:
     data: DataSettings
     tokenizer: TokenizerSettings
     training: TrainingSettings
-    model: dict[str, Any] = field(default_factory=lambda: {"preset": "base"})
+    model: dict[str, Any] = field(default_factory=dict)
+    init_from: str | None = None
+    fine_tuning: FineTuningSettings = FineTuningSettings()
     batching: BatchingSettings = BatchingSettings()
     search: SearchSettings = SearchSettings()
     validation: ValidationSettings = ValidationSettings()
 
     def __post_init__(self) -> None:
+        self._check_languages()
+        if self.init_from is not None:
+            self._check_fine_tuning()
+            return
+        if self.tokenizer.method != "train" or self.fine_tuning != FineTuningSettings():
+            raise ValueError(
+                "`fine_tuning` and `tokenizer.method: keep` or `extend` are for a model that starts from another; add `init_from`."
+            )
         fields = {f.name for f in dataclasses.fields(VaswaniConfig)}
         for key in self.model:
             if key != "preset" and key not in fields:
@@ -225,9 +325,50 @@ class Recipe:
             vocab_size=self.tokenizer.vocab_size
         )  # a wrong size is told before hours of preparing data
 
+    def _check_languages(self) -> None:
+        trained = self.translates_into
+        if "mul" in self.target_languages:
+            raise ValueError(
+                "`mul` is no language to translate into; set `target_language` in each of `data.train`."
+            )
+        for split, specs in self.data.by_split.items():
+            for spec in specs:
+                if (language := self.languages_of(spec)[1]) not in trained:
+                    raise ValueError(
+                        f"`data.{split}` has a corpus in {language}, but the target languages of training are {', '.join(trained)}; "
+                        "set its `target_language`."
+                    )
+        if self.batching.temperature != 1 and not self.target_languages:
+            raise ValueError(
+                "`batching.temperature` is for several target languages; name `target_language` in each of `data.train`."
+            )
+
+    def _check_fine_tuning(self) -> None:
+        for key in self.model:
+            if key not in _RATES_OF_DROPOUT:
+                raise ValueError(
+                    f"`model.{key}` is that of the checkpoint `init_from`; only {', '.join(_RATES_OF_DROPOUT)} may be set here."
+                )
+
     @property
     def languages(self) -> tuple[str, str]:
         return self.source_language, self.target_language
+
+    @property
+    def target_languages(self) -> tuple[str, ...]:
+        """Those that a token before the source chooses among, in the order of the training corpora; none for a model of one."""
+        if all(spec.target_language is None for spec in self.data.train):
+            return ()
+        return tuple(dict.fromkeys(self.languages_of(spec)[1] for spec in self.data.train))
+
+    @property
+    def translates_into(self) -> tuple[str, ...]:
+        """The target language, or all of them."""
+        return self.target_languages or (self.target_language,)
+
+    def languages_of(self, spec: CorpusSpec) -> tuple[str, str]:
+        """Codes of source and target of a corpus."""
+        return self.source_language, spec.target_language or self.target_language
 
     def model_config(self, **overrides: Any) -> VaswaniConfig:
         """The architecture the recipe names, with `overrides` such as `vocab_size` on top.
@@ -236,6 +377,9 @@ class Recipe:
             ValueError: the settings contradict each other or are of the wrong type.
         """
         settings = {key: value for key, value in self.model.items() if key != "preset"}
+        if self.init_from is not None:
+            found: VaswaniConfig = VaswaniConfig.from_pretrained(self.init_from, **{**settings, **overrides})
+            return found
         try:
             return VaswaniConfig.from_preset(self.model.get("preset", "base"), **{**settings, **overrides})
         except StrictDataclassError as error:
@@ -307,7 +451,9 @@ def _parse(kind: Any, value: Any, where: str) -> Any:
     if origin in (typing.Union, types.UnionType):
         if value is None and type(None) in arguments:
             return None
-        return _parse(next(a for a in arguments if a is not type(None)), value, where)
+        kinds = [a for a in arguments if a is not type(None)]
+        is_list = isinstance(value, list | tuple)
+        return _parse(next((k for k in kinds if is_list == (get_origin(k) is tuple)), kinds[0]), value, where)
     if origin is Literal:
         if value not in arguments:
             raise ValueError(_unknown_value(where, value, arguments))

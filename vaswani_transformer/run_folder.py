@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .atomic_folder import explained, flush_to_disk, make_folder
+
 
 @dataclass(frozen=True)
 class RunFolder:
@@ -22,6 +24,11 @@ class RunFolder:
     def recipe(self) -> Path:
         """The resolved recipe: every setting, defaults and overrides included."""
         return self.path / "recipe.yaml"
+
+    @property
+    def lock(self) -> Path:
+        """Empty; locked by the training at work."""
+        return self.path / "training.lock"
 
     @property
     def cleaning(self) -> Path:
@@ -36,6 +43,11 @@ class RunFolder:
     def encoded(self) -> Path:
         """Memory-mapped token ids, one folder for each split."""
         return self.path / "encoded"
+
+    @property
+    def initial(self) -> Path:
+        """The model a fine-tuning starts from, with the vocabulary of this run."""
+        return self.path / "initial"
 
     @property
     def log(self) -> Path:
@@ -77,20 +89,40 @@ class RunFolder:
         return self.path / "curves.png"
 
     @property
+    def report(self) -> Path:
+        """The whole course of the training as one page."""
+        return self.path / "report.html"
+
+    @property
     def published(self) -> Path:
         """The folder that goes to the Hub as it is."""
         return self.path / "published"
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write `text` so that a reader, or a crash, sees the old file or the new one and never a part of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Write `text` in UTF-8; see `write_bytes`."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write `content` so that a reader, a crash or a power failure finds the old file or the new one and never a part of it.
+
+    Raises:
+        OSError: the disk is full, or may not be written; the old file is as it was.
+    """
     unfinished = path.with_name(f".{path.name}.unfinished")
-    with open(unfinished, "w", encoding="utf-8") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.replace(unfinished, path)
+    with explained(path):
+        make_folder(path.parent)
+        try:
+            with open(unfinished, "wb") as stream:
+                stream.write(content)
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(unfinished, path)
+        except BaseException:
+            unfinished.unlink(missing_ok=True)
+            raise
+        flush_to_disk(path.parent)
 
 
 def write_json(path: Path, content: Any) -> None:
@@ -113,16 +145,24 @@ def read_json(path: Path) -> Any:
         ) from error
 
 
-def read_json_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the objects of a file that holds one JSON object a line."""
-    with open(path, encoding="utf-8") as stream:
+def read_json_lines(path: Path, growing: bool = False) -> Iterator[dict[str, Any]]:
+    """Yield the objects of a file that holds one JSON object a line.
+
+    Args:
+        path: the file.
+        growing: leave out a last line without its end: somebody may be writing it right now, or was killed while writing it.
+
+    Raises:
+        ValueError: a line is not JSON; the sentence names it.
+    """
+    with open(path, "rb") as stream:
         for number, line in enumerate(stream, start=1):
+            if growing and not line.endswith(b"\n"):
+                return
             try:
                 yield json.loads(line)
-            except json.JSONDecodeError as error:
-                raise ValueError(
-                    f"{path}:{number} is not valid JSON ({error.msg}); remove that line."
-                ) from error
+            except ValueError as error:
+                raise ValueError(f"{path}:{number} is not valid JSON ({error}); remove that line.") from error
 
 
 def file_sha256(path: Path) -> str:

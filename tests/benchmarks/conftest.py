@@ -1,5 +1,6 @@
 """A checkpoint of ours that knows nothing, two line-aligned files, and results as a benchmark leaves them."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,14 @@ import torch
 from transformers import GenerationConfig, PreTrainedTokenizerBase
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
+from vaswani_transformer.benchmarks.training import Settings, Shape
+from vaswani_transformer.benchmarks.training_work import Batching, Work, plan_work
 from vaswani_transformer.benchmarks.translation import ParallelFiles
+from vaswani_transformer.data.builtin_corpus import builtin_pairs
+from vaswani_transformer.data.encoding import EncodedCorpus
 from vaswani_transformer.decoding import PAPER_SEARCH
+from vaswani_transformer.run_folder import RunFolder
+from vaswani_transformer.training.preparation import prepare_data
 
 
 @pytest.fixture(scope="session")
@@ -80,3 +87,48 @@ def results() -> dict[str, Any]:
         "quality": quality,
         "speed": speed,
     }
+
+
+@pytest.fixture(scope="session")
+def little() -> Shape:
+    """Of 16 dimensions."""
+    layers = {
+        "d_model": 16,
+        "encoder_layers": 1,
+        "decoder_layers": 1,
+        "encoder_ffn_dim": 32,
+        "decoder_ffn_dim": 32,
+    }
+    heads = {"encoder_attention_heads": 2, "decoder_attention_heads": 2}
+    return Shape({**layers, **heads}, vocab_size=10_000, updates=1, goals={"marian": 2.5, "best-loop": 1.5})
+
+
+@pytest.fixture(scope="session")
+def parallel_files(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """1,500 generated pairs: eleven batches of transformers' trainer."""
+    folder = tmp_path_factory.mktemp("corpus")
+    for side, lines in zip(("en", "de"), zip(*builtin_pairs("train", 1500), strict=True), strict=True):
+        (folder / f"train.{side}").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return str(folder / "train.en"), str(folder / "train.de")
+
+
+@pytest.fixture(scope="session")
+def benchmark_run(
+    parallel_files: tuple[str, str], little: Shape, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[RunFolder, EncodedCorpus]:
+    """These files as a training prepares them."""
+    run = RunFolder(tmp_path_factory.mktemp("prepared") / "run")
+    return run, prepare_data(Settings().recipe(little, *parallel_files, 512), run).train
+
+
+@pytest.fixture
+def make_work(
+    parallel_files: tuple[str, str], little: Shape, benchmark_run: tuple[RunFolder, EncodedCorpus]
+) -> Callable[..., Work]:
+    """A round of so many updates of a little model."""
+
+    def make(batching: Batching, updates: int, dropout: float = 0.1) -> Work:
+        recipe = Settings(dropout=dropout).recipe(little, *parallel_files, 512)
+        return plan_work(batching, recipe, *benchmark_run, little.vocab_size, updates)
+
+    return make

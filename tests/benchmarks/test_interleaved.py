@@ -2,7 +2,14 @@ from collections.abc import Callable
 
 import pytest
 
-from vaswani_transformer.benchmarks.interleaved import Measurement, Ratio, cpu_ratios, interleave, wall_ratios
+from vaswani_transformer.benchmarks.interleaved import (
+    Measurement,
+    Ratio,
+    Timed,
+    cpu_ratios,
+    interleave,
+    wall_ratios,
+)
 
 
 class Clock:
@@ -53,6 +60,21 @@ def test_ratios_are_taken_within_a_round() -> None:
     slower = {"a": Measurement((6, 12, 24), (6, 6, 6), None), "b": Measurement((2, 4, 8), (2, 3, 1), None)}
     assert wall_ratios(slower) == {"a": Ratio(1, 1, 1), "b": Ratio(3, 3, 3)}
     assert cpu_ratios(slower) == {"a": Ratio(1, 1, 1), "b": Ratio(3, 2, 6)}
+
+
+def test_ratios_to_another_contestant() -> None:
+    measured = {"a": Measurement((6, 12), (6, 6), None), "b": Measurement((2, 3), (3, 2), None)}
+    assert wall_ratios(measured, "b") == {
+        "a": Ratio((1 / 3 + 1 / 4) / 2, 1 / 4, 1 / 3),
+        "b": Ratio(1, 1, 1),
+    }
+    assert cpu_ratios(measured, "b")["a"] == Ratio((1 / 2 + 1 / 3) / 2, 1 / 3, 1 / 2)
+
+
+def test_a_run_that_times_itself_is_believed() -> None:
+    times = iter([Timed(50, 40), Timed(3, 2, "first"), Timed(5, 4, "second")])
+    measured = interleave({"a": lambda: next(times)}, repeats=2)
+    assert measured["a"] == Measurement((3, 5), (2, 4), "second")
 
 
 def test_without_a_warm_up_the_first_run_counts() -> None:

@@ -1,6 +1,8 @@
 """Token-budget batches: complete, within budget, the same on every rank, resumable, different from epoch to epoch."""
 
 import itertools
+import tracemalloc
+from collections.abc import Iterable
 
 import numpy as np
 import pytest
@@ -8,7 +10,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vaswani_transformer.data.batching import BatchStream, collate, plan_batches
+from vaswani_transformer.data import batching
+from vaswani_transformer.data.batching import BatchPlan, BatchStream, collate, plan_batches
 from vaswani_transformer.data.encoding import TokenSequences
 
 BUDGET = 400
@@ -25,7 +28,7 @@ def corpus_lengths(pairs: int = 3000, seed: int = 0) -> tuple[np.ndarray, np.nda
 SOURCES, TARGETS = corpus_lengths()
 
 
-def plan(epoch: int = 0, seed: int = 1) -> list[np.ndarray]:
+def plan(epoch: int = 0, seed: int = 1) -> BatchPlan:
     return plan_batches(SOURCES, TARGETS, source_tokens=BUDGET, target_tokens=BUDGET, seed=seed, epoch=epoch)
 
 
@@ -40,7 +43,7 @@ def stream(micro_batches: int = 4, budget: int = BUDGET) -> BatchStream:
     )
 
 
-def as_lists(batches: list[np.ndarray]) -> list[list[int]]:
+def as_lists(batches: Iterable[np.ndarray]) -> list[list[int]]:
     return [batch.tolist() for batch in batches]
 
 
@@ -103,7 +106,112 @@ def test_a_million_pairs_are_planned() -> None:
     sources, targets = corpus_lengths(1_000_000)
     batches = plan_batches(sources, targets, source_tokens=3000, target_tokens=3000, seed=1, epoch=0)
     assert sum(map(len, batches)) == 1_000_000
-    assert np.bincount(np.concatenate(batches)).max() == 1
+    assert np.bincount(np.concatenate(list(batches))).max() == 1
+
+
+@pytest.mark.parametrize(
+    ("sorted_at_once", "sampled", "cut_at_once"), [(64, 4, 7), (512, 64, 1000), (1, 1, 1)]
+)
+def test_working_in_blocks_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch, sorted_at_once: int, sampled: int, cut_at_once: int
+) -> None:
+    whole = as_lists(plan(epoch=3))
+    monkeypatch.setattr(batching, "_SORTED_AT_ONCE", sorted_at_once)
+    monkeypatch.setattr(batching, "_SAMPLED", sampled)
+    monkeypatch.setattr(batching, "_CUT_AT_ONCE", cut_at_once)
+    assert as_lists(plan(epoch=3)) == whole
+
+
+def test_a_plan_is_what_numpy_says_in_one_go() -> None:
+    """The same random numbers, all pairs sorted at once: what plans have always been, so that recorded trainings go on as they began."""
+    generator = np.random.default_rng([1, 5])
+    order = generator.permutation(len(SOURCES))
+    late = generator.random(len(order), dtype=np.float32) * (TARGETS[order].astype(np.uint16) // 16 + 1)
+    target_key = TARGETS[order] + late.astype(np.int32)
+    limit = max(SOURCES.max(), TARGETS.max()) * 17 // 16 + 1
+    source_key = np.where(target_key % 2 == 1, limit - SOURCES[order], SOURCES[order])
+    order = order[np.lexsort((source_key, target_key))]
+    ends = [0]
+    while ends[-1] < len(order):
+        rest = order[ends[-1] :]
+        sizes = np.arange(1, len(rest) + 1)
+        padded = (np.maximum.accumulate(lengths[rest]) * sizes for lengths in (SOURCES, TARGETS))
+        ends.append(ends[-1] + int(np.count_nonzero(np.max(list(padded), axis=0) <= BUDGET)))
+    batches = np.split(order, ends[1:-1])
+    assert as_lists(plan(epoch=5)) == [batches[turn].tolist() for turn in generator.permutation(len(batches))]
+
+
+def test_memory_is_a_few_bytes_a_pair(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks and pairs in the proportion of 2 to 36 million."""
+    pairs = 300_000
+    monkeypatch.setattr(batching, "_SORTED_AT_ONCE", pairs // 18)
+    sources, targets = corpus_lengths(pairs)
+    plan()  # imports
+    tracemalloc.start()
+    batches = plan_batches(sources, targets, source_tokens=3000, target_tokens=3000, seed=1, epoch=0)
+    held, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(batches) > 1000
+    assert held < 5 * pairs
+    assert peak < 24 * pairs
+
+
+GROUPS = (np.arange(len(SOURCES)) % 10 == 0).astype(np.uint16)
+"""A tenth of the pairs is of group 1."""
+
+
+def tempered(temperature: float, epoch: int = 0) -> BatchPlan:
+    budgets = {"source_tokens": BUDGET, "target_tokens": BUDGET}
+    return plan_batches(
+        SOURCES, TARGETS, **budgets, seed=1, epoch=epoch, groups=GROUPS, temperature=temperature
+    )
+
+
+def test_at_temperature_1_groups_change_nothing() -> None:
+    assert as_lists(tempered(1.0, epoch=3)) == as_lists(plan(epoch=3))
+
+
+def test_temperature_shows_small_groups_more_often() -> None:
+    for temperature, expected in ((2.0, [2250, 750]), (1e9, [1500, 1500])):  # sqrt(2700) : sqrt(300) is 3 : 1
+        batches = tempered(temperature)
+        shown = np.concatenate(list(batches))
+        assert np.bincount(GROUPS[shown]).tolist() == expected
+        assert set(np.flatnonzero(GROUPS)) <= set(shown)
+        for batch in batches:
+            assert len(batch) * max(SOURCES[batch].max(), TARGETS[batch].max()) <= BUDGET
+    assert as_lists(tempered(2.0)) == as_lists(tempered(2.0))
+    assert set(np.concatenate(list(tempered(2.0)))) != set(np.concatenate(list(tempered(2.0, epoch=1))))
+
+
+def test_the_stream_is_planned_at_its_temperature() -> None:
+    budgets = {"source_tokens": BUDGET, "target_tokens": BUDGET}
+    stream = BatchStream(SOURCES, TARGETS, **budgets, seed=1, groups=GROUPS, temperature=2.0)
+    assert [stream.update(u)[0].tolist() for u in range(20)] == as_lists(tempered(2.0)[:20])
+
+
+def test_temperature_takes_a_few_bytes_a_pair_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs = 300_000
+    monkeypatch.setattr(batching, "_SORTED_AT_ONCE", pairs // 18)
+    lengths, groups = corpus_lengths(pairs), np.arange(pairs, dtype=np.uint16) % 3
+    tempered(2.0)  # imports
+    tracemalloc.start()
+    batches = plan_batches(
+        *lengths, source_tokens=3000, target_tokens=3000, seed=1, epoch=0, groups=groups, temperature=2.0
+    )
+    held, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(batches) > 1000
+    assert held < 5 * pairs
+    assert peak < 40 * pairs
+
+
+def test_a_plan_is_a_sequence() -> None:
+    batches = plan()
+    assert as_lists(batches[2:5]) == as_lists(batches)[2:5]
+    assert batches[-1].tolist() == as_lists(batches)[-1]
+    assert batches[0].dtype == np.int64
+    with pytest.raises(IndexError):
+        batches[len(batches)]
 
 
 def test_lengths_beyond_sixteen_bits_are_planned() -> None:

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from vaswani_transformer.data.bpe import SMALLEST_VOCABULARY, train_tokenizer
+from vaswani_transformer.data.bpe import SMALLEST_VOCABULARY, extend_tokenizer, train_tokenizer
+from vaswani_transformer.pipeline_translation import target_languages
 
 SENTENCES = [
     "The house is not small, and the house is not old.",
@@ -175,3 +176,29 @@ def test_what_is_not_text_is_named() -> None:
         train_tokenizer(["text", None], VOCAB_SIZE)  # type: ignore[list-item]
     with pytest.raises(TypeError, match="not one string"):
         train_tokenizer("text", VOCAB_SIZE)
+
+
+def test_target_languages_are_control_tokens_that_no_text_spells(tmp_path: Path) -> None:
+    train_tokenizer([*SENTENCES, "<2de> <2fr>"], VOCAB_SIZE, target_languages=["de", "fr"]).save_pretrained(
+        tmp_path
+    )
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    assert target_languages(tokenizer) == {"de": 3, "fr": 4}
+    assert_safe_and_lossless(tokenizer, "<2de>the house<2fr> </s>")
+    assert not {3, 4} & set(tokenizer("<2de>the house<2fr>")["input_ids"])
+    assert (
+        tokenizer.decode([4, *tokenizer("the house")["input_ids"]], skip_special_tokens=True) == "the house"
+    )
+    with pytest.raises(ValueError, match=r"5 control tokens and the 256 bytes need 261"):
+        train_tokenizer(SENTENCES, 260, target_languages=["de", "fr"])
+
+
+def test_extending_adds_the_languages_that_are_missing() -> None:
+    texts = ["la maison", "une maison"] * 9
+    once = extend_tokenizer(TRAINED, texts, len(TRAINED) + 5, target_languages=["fr"])
+    assert target_languages(once) == {"fr": len(TRAINED)}
+    twice = extend_tokenizer(once, texts, len(once) + 5, target_languages=["fr", "de"])
+    assert target_languages(twice) == {"fr": len(TRAINED), "de": len(once)}
+    assert_safe_and_lossless(twice, "<2fr> la maison")
+    with pytest.raises(ValueError, match="entries already"):
+        extend_tokenizer(TRAINED, texts, len(TRAINED) + 1, target_languages=["fr"])

@@ -5,6 +5,7 @@ import gzip
 import hashlib
 import json
 import lzma
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -352,6 +353,14 @@ def test_duplicates_are_pairs_not_sentences() -> None:
     assert len(list(clean(pairs, CleaningSettings(drop_duplicates=False))[0])) == 5
 
 
+def test_the_same_pair_in_two_languages_is_no_duplicate() -> None:
+    pair = SentencePair("Yes, OK.", "OK.", "a", 1)
+    pairs = [pair._replace(language=language) for language in ("de", "fr", "de")]
+    kept, report = clean(pairs, CleaningSettings())
+    assert [pair.language for pair in kept] == ["de", "fr"]
+    assert report.dropped["duplicate"] == 1
+
+
 def test_a_duplicate_of_a_dropped_pair_is_dropped_for_the_same_reason() -> None:
     kept, report = clean([pair("a", "a"), pair("a", "a")], CleaningSettings())
     assert not list(kept)
@@ -384,3 +393,46 @@ def test_the_report_adds_up_and_counts_along() -> None:
         },
         "text_sha256": hashlib.sha256(b"a\nb\n\nb\na\nb\nc\nc\nd\ne\n").hexdigest(),
     }
+
+
+def test_the_outcome_does_not_depend_on_the_number_of_processes() -> None:
+    """Of 5,000 pairs, so several chunks; duplicates and held-out sources lie in other chunks than what they repeat."""
+    pairs = [
+        SentencePair(f"number {i % 3000}", " " if i % 500 == 0 else f" Nummer {i % 3000}", "n", i)
+        for i in range(5000)
+    ]
+    held_out = [SentencePair("number 7", "", "h", 1), SentencePair("number 2999", "", "h", 2)]
+    outcomes = []
+    for processes in (1, 2, 3):
+        kept, report = clean(iter(pairs), CleaningSettings(), held_out, processes)
+        outcomes.append((list(kept), report.to_dict()))
+    assert outcomes[0] == outcomes[1] == outcomes[2]
+    report = outcomes[0][1]
+    assert (report["pairs_in"], report["dropped"]["held_out"], report["dropped"]["empty_side"]) == (
+        5000,
+        3,
+        10,
+    )
+    assert report["dropped"]["duplicate"] == 2000 - 4 - 1
+    assert report["kept"] == 5000 - 3 - 10 - 1995
+
+
+def test_of_a_streamed_data_set_one_file_is_in_memory_at_a_time(hub_folder: Path) -> None:
+    """18 MB of text in 15 files, as the Hub keeps large data sets in files of some hundred; Arrow buffers one as a whole."""
+    folder, text, rows = hub_folder / "pairs" / "data", "word " * 60, 2000
+    (folder / "train.jsonl").unlink()
+    for file in range(15):
+        pairs = [{"en": f"{file} {row} {text}", "de": f"{file} {row} {text}"} for row in range(rows)]
+        table = pyarrow.table({"translation": pairs})
+        parquet.write_table(table, folder / f"train-{file:05}-of-00015.parquet", compression="none")
+    del pairs, table
+    spec = CorpusSpec(format="hub", path="pairs", split="train", streaming=True)
+    next(read_pairs(spec, hub_folder, LANGUAGES))  # imports
+    before, count, arrow = pyarrow.total_allocated_bytes(), 0, 0
+    tracemalloc.start()
+    for count, _ in enumerate(read_pairs(spec, hub_folder, LANGUAGES), start=1):  # noqa: B007
+        arrow = max(arrow, pyarrow.total_allocated_bytes() - before)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert count == 15 * rows
+    assert peak + arrow < 7_000_000

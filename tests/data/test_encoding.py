@@ -1,7 +1,10 @@
 """Encoded corpora: what is written comes back, and nothing half-written is ever found."""
 
 import errno
+import os
 import pickle
+import signal
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,9 +13,11 @@ import numpy as np
 import pytest
 from transformers import PreTrainedTokenizerFast
 
+from vaswani_transformer.data.batching import collate
 from vaswani_transformer.data.bpe import train_tokenizer
-from vaswani_transformer.data.corpus import SentencePair
+from vaswani_transformer.data.corpus import SentencePair, clean
 from vaswani_transformer.data.encoding import EncodedCorpus, encode_corpus, tokenizer_hash
+from vaswani_transformer.recipe import CleaningSettings
 
 PAIRS = [
     SentencePair("the house", "das Haus", "a.en", 1),
@@ -42,6 +47,30 @@ def test_ids_are_those_of_the_tokenizer(corpus: EncodedCorpus, tokenizer: PreTra
         assert target.tolist() == tokenizer(text_target=pair.target)["input_ids"]
         assert (corpus.source_lengths[index], corpus.target_lengths[index]) == (len(source), len(target))
     assert corpus.source_lengths.dtype == corpus.target_lengths.dtype == np.int32
+
+
+def test_the_target_language_is_a_token_and_beside_it_a_number(tmp_path: Path) -> None:
+    texts = [text for pair in PAIRS for text in pair[:2]]
+    tokenizer = train_tokenizer(texts, 280, target_languages=["de", "fr"])
+    spelled = SentencePair("<2de> a house", "une maison", "c.en", 1, "fr")
+    pairs = [PAIRS[0]._replace(language="de"), spelled, PAIRS[2]._replace(language="fr")]
+    corpus = encode_corpus(pairs, tokenizer, tmp_path / "train", max_tokens=30, target_languages=["de", "fr"])
+    assert corpus.languages is not None and corpus.languages.tolist() == [0, 1]
+    assert corpus.target_languages == ["de", "fr"]
+    for index, token in enumerate(("<2de>", "<2fr>")):
+        source, target = (side.tolist() for side in corpus.pair(index))
+        assert source == [
+            tokenizer.convert_tokens_to_ids(token),
+            *tokenizer(pairs[index].source)["input_ids"],
+        ]
+        assert tokenizer.decode(source, skip_special_tokens=True) == pairs[index].source
+        assert target == tokenizer(pairs[index].target)["input_ids"]
+    assert pickle.loads(pickle.dumps(corpus)).languages.tolist() == [0, 1]
+
+
+def test_a_corpus_of_one_language_has_no_numbers(corpus: EncodedCorpus) -> None:
+    assert corpus.languages is None
+    assert not (corpus.folder / "languages.bin").exists()
 
 
 def test_a_pickled_tokenizer_still_makes_no_control_ids(
@@ -98,6 +127,52 @@ def test_more_pairs_than_one_batch(tokenizer: PreTrainedTokenizerFast, tmp_path:
         assert corpus.where(i) == f"n:{i}"
 
 
+def test_what_is_written_does_not_depend_on_the_number_of_processes(
+    tokenizer: PreTrainedTokenizerFast, tmp_path: Path
+) -> None:
+    pairs = [SentencePair(f"house {i}", "Haus " * (i % 40), f"{i % 3}.en", i) for i in range(4321)]
+    contents = []
+    for processes in (1, 2, 3):
+        folder = tmp_path / str(processes)
+        encode_corpus(iter(pairs), tokenizer, folder, max_tokens=30, processes=processes)
+        contents.append({file.name: file.read_bytes() for file in folder.iterdir()})
+    assert contents[0] == contents[1] == contents[2]
+    assert EncodedCorpus.open(tmp_path / "3").index["dropped_too_long"] > 100
+
+
+def test_a_killed_process_leaves_nothing(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
+    pairs = (SentencePair(f"house {i}", "Haus", "n", i) for i in range(4321))
+    with pytest.raises(ChildProcessError, match="ended from outside"):
+        encode_corpus(pairs, Deadly(), tmp_path / "c", max_tokens=30, processes=2)  # type: ignore[arg-type]
+    assert not list(tmp_path.iterdir())
+
+
+def test_opening_and_batching_hold_lengths_and_no_more(
+    tokenizer: PreTrainedTokenizerFast, tmp_path: Path
+) -> None:
+    """Of 20,000 pairs of 2 x 18 tokens: 8 bytes a pair, where the ids would take 72 and the offsets 16."""
+    text = "das Haus " * 8
+    pairs = [SentencePair(text, text, "n", i) for i in range(20_000)]
+    folder = encode_corpus(pairs, tokenizer, tmp_path / "c", max_tokens=99).folder
+    tracemalloc.start()
+    corpus = EncodedCorpus.open(folder)
+    for start in range(0, len(corpus), 1000):
+        collate(corpus, range(start, start + 8), pad_token_id=0)
+    held, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert corpus.index["source_tokens"] >= 18 * 20_000
+    assert held < 9 * 20_000
+    assert peak < 13 * 20_000
+
+
+def test_what_cleaning_said_stands_in_the_index(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
+    kept, report = clean(iter([*PAIRS, PAIRS[0]]), CleaningSettings())
+    corpus = encode_corpus(kept, tokenizer, tmp_path / "c", max_tokens=300, cleaning=report)
+    assert corpus.index["cleaning"] == report.to_dict()
+    assert corpus.index["cleaning"]["pairs_in"] == 6
+    assert corpus.index["cleaning"]["dropped"]["duplicate"] == 1
+
+
 class WordLengths:
     """A tokenizer of another make, with a large vocabulary and a target side of its own."""
 
@@ -111,6 +186,14 @@ class WordLengths:
 
     def get_vocab(self) -> dict[str, int]:
         return {"a": 1}
+
+
+class Deadly(WordLengths):
+    """Ends the process that uses it, as the system does when memory runs out."""
+
+    def __call__(self, text: Any = None, text_target: Any = None, **settings: Any) -> dict[str, Any]:
+        os.kill(os.getpid(), signal.SIGKILL)
+        return {}
 
 
 def test_any_tokenizer_serves_and_large_ids_fit(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 from huggingface_hub import EvalResult, ModelCard
 from PIL import Image
 from safetensors.torch import load_file
@@ -60,6 +61,32 @@ def test_a_norwegian_model_is_not_a_boolean(run: RunFolder) -> None:
     text = run.recipe.read_text(encoding="utf-8").replace("target_language: de", "target_language: 'no'")
     run.recipe.write_text(text, encoding="utf-8")
     assert ModelCard.load(write_card(run)).data.language == ["en", "no"]
+
+
+def test_a_model_of_several_languages_names_them_and_how_to_choose(run: RunFolder) -> None:
+    recipe, evaluation = yaml.safe_load(run.recipe.read_text(encoding="utf-8")), read_json(run.evaluation)
+    recipe["target_language"] = evaluation["target_language"] = "mul"
+    specs = (
+        recipe["data"]["train"],
+        recipe["data"]["test"].values(),
+        [test["corpus"] for test in evaluation["test_sets"]],
+    )
+    for language, *both in zip(("de", "fr"), *specs, strict=True):
+        for spec in both:
+            spec["target_language"] = language
+    recipe["data"]["validation"]["target_language"] = "fr"
+    evaluation["test_sets"][0]["tgt_lang"], evaluation["test_sets"][1]["tgt_lang"] = "de", "fr"
+    run.recipe.write_text(yaml.safe_dump(recipe), encoding="utf-8")
+    write_json(run.evaluation, evaluation)
+    card = ModelCard.load(write_card(run))
+    assert card.data.language == ["en", "de", "fr"]
+    assert [result.task_name for result in card.data.eval_results][::3] == [
+        "Translation en-de",
+        "Translation en-fr",
+    ]
+    assert "English (`en`) into German, French (`de`, `fr`)" in card.text
+    assert card.text.count('pipeline("translation", model="toy_en_de", tgt_lang="de"') == 2
+    assert "the fr side as plain text" in card.text
 
 
 @pytest.mark.parametrize(

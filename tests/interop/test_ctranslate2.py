@@ -72,7 +72,8 @@ def log_probabilities(
 def scored(engine: CTranslate2Model, batch: Batch, target: torch.Tensor) -> torch.Tensor:
     """The same as the engine computes them; it scores the end too, which is left out."""
     names = [
-        [[engine.names[token] for token in row] for row in rows] for rows in (sources(batch), target.tolist())
+        [[engine.target_names[token] for token in row] for row in rows]
+        for rows in (sources(batch), target.tolist())
     ]
     return torch.tensor([result.log_probs[: target.shape[1]] for result in engine.engine.score_batch(*names)])
 

@@ -17,7 +17,7 @@ SCRIPT = Path(__file__).parents[2] / "scripts" / "export.py"
 
 def test_ids_beyond_the_tokenizer_get_names_of_their_own(saved: Saved) -> None:
     folder, _ = saved(vocab_size=310)
-    names = read_original(folder).token_names
+    names = read_original(folder).source_names
     assert len(names) == len(set(names)) == 310
     assert names[:3] == ["<pad>", "<s>", "</s>"] and names[309] == "<unused 309>"
 

@@ -35,9 +35,11 @@ def corpus(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def make_recipe(corpus: Path) -> Callable[..., Recipe]:
-    """Build a tiny recipe; keyword arguments change its training settings."""
+    """Build a tiny recipe; `fine` replaces whole sections, other keyword arguments change its training settings."""
 
-    def make(batching: dict[str, int] | None = None, **training: Any) -> Recipe:
+    def make(
+        batching: dict[str, int] | None = None, fine: dict[str, Any] | None = None, **training: Any
+    ) -> Recipe:
         width = {"d_model": 16, "encoder_ffn_dim": 32, "decoder_ffn_dim": 32}
         heads = {"encoder_attention_heads": 2, "decoder_attention_heads": 2}
         return parse_recipe({
@@ -58,6 +60,7 @@ def make_recipe(corpus: Path) -> Callable[..., Recipe]:
                 "average_checkpoints": 2, **training,
             },
             "search": {"num_beams": 2, "extra_length": 5},
+            **(fine or {}),
         })  # fmt: skip
 
     return make

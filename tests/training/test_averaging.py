@@ -6,6 +6,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from vaswani_transformer.checksums import find_damage, write_checksums
 from vaswani_transformer.training.averaging import average_checkpoints
 
 
@@ -13,6 +14,7 @@ def _checkpoint(path: Path, **tensors: torch.Tensor) -> Path:
     path.mkdir()
     save_file(tensors, path / "model.safetensors")
     (path / "config.json").write_text(path.name, encoding="utf-8")
+    write_checksums(path)
     return path
 
 
@@ -26,6 +28,7 @@ def test_the_mean_by_hand(tmp_path: Path) -> None:
     averaged = load_file(tmp_path / "averaged" / "model.safetensors")
     assert {name: tensor.tolist() for name, tensor in averaged.items()} == {"a": [3.0, 2.0], "b": [[3.0]]}
     assert (tmp_path / "averaged" / "config.json").read_text(encoding="utf-8") == "step-3"
+    assert find_damage(tmp_path / "averaged", ["model.safetensors", "config.json"]) is None
 
 
 def test_sums_do_not_round_in_float32(tmp_path: Path) -> None:
@@ -47,6 +50,17 @@ def test_other_shapes_and_names_are_refused(tmp_path: Path) -> None:
         average_checkpoints([first, wide], tmp_path / "averaged")
     with pytest.raises(ValueError, match=r"`b` is of shape \[1\] in the one and missing in the other"):
         average_checkpoints([first, extra], tmp_path / "averaged")
+    assert not (tmp_path / "averaged").exists()
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json"])
+def test_a_damaged_checkpoint_is_refused(tmp_path: Path, name: str) -> None:
+    folders = [_checkpoint(tmp_path / f"step-{i}", a=torch.zeros(2)) for i in (1, 2)]
+    content = bytearray((folders[0] / name).read_bytes())
+    content[-1] ^= 1  # the weight is another one, and nothing else would tell
+    (folders[0] / name).write_bytes(content)
+    with pytest.raises(ValueError, match=rf"step-1.{name} is damaged.*delete .*step-1 and run the same"):
+        average_checkpoints(folders, tmp_path / "averaged")
     assert not (tmp_path / "averaged").exists()
 
 

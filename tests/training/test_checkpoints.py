@@ -1,17 +1,26 @@
-"""Checkpoints are complete folders, ordered by number, and only the last ones stay."""
+"""Checkpoints are complete folders; the last ones stay, and the best."""
 
-from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from transformers import AutoTokenizer
 
+from vaswani_transformer.checksums import find_damage
 from vaswani_transformer.configuration_vaswani import VaswaniConfig
 from vaswani_transformer.data.bpe import train_tokenizer
 from vaswani_transformer.modeling_vaswani import VaswaniForConditionalGeneration
-from vaswani_transformer.recipe import SearchSettings
+from vaswani_transformer.recipe import SearchSettings, TrainingSettings
 from vaswani_transformer.run_folder import RunFolder
-from vaswani_transformer.training.checkpoints import list_checkpoints, save_checkpoint, set_search
+from vaswani_transformer.training.checkpoints import (
+    best_checkpoints,
+    prune_checkpoints,
+    save_checkpoint,
+    set_search,
+    validations_without_gain,
+    window_to_average,
+)
+from vaswani_transformer.training.state import TrainState, Validation
 
 
 @pytest.fixture
@@ -20,13 +29,57 @@ def model() -> VaswaniForConditionalGeneration:
     return VaswaniForConditionalGeneration(VaswaniConfig.from_preset("tiny", vocab_size=259, **sizes))
 
 
-def test_only_the_last_ones_stay(run: RunFolder, model: VaswaniForConditionalGeneration) -> None:
-    tokenizer = train_tokenizer(["a b", "c d"], 259)
-    for update in (8, 9, 10, 11):  # as text, "9" would come after "10"
-        save_checkpoint(run, update, model, tokenizer, keep=2)
-    assert [path.name for path in list_checkpoints(run)] == ["step-10", "step-11"]
-    save_checkpoint(run, 12, model, tokenizer, keep=0)
-    assert [path.name for path in list_checkpoints(run)] == ["step-12"]
+def _keep(run: RunFolder, state: TrainState, **settings: Any) -> list[str]:
+    """What is left of the checkpoints when they have been pruned."""
+    prune_checkpoints(run, state, TrainingSettings(updates=100, **settings))
+    return sorted((path.name for path in run.checkpoints.iterdir()), key=lambda name: int(name[5:]))
+
+
+@pytest.fixture
+def state(run: RunFolder) -> TrainState:
+    """Five checkpoints, all validated; the first is best by BLEU, the third by loss. A sixth came after the state was saved."""
+    for update in (8, 9, 10, 11, 12, 13):
+        run.checkpoint(update).mkdir(parents=True)
+    scores = [(8, 30.0, 3.0), (9, 20.0, 2.5), (10, 25.0, 2.0), (11, 25.0, float("nan")), (12, 10.0, 2.5)]
+    return TrainState(12, validations=[Validation(*each) for each in scores], checkpoints=[8, 9, 10, 11, 12])
+
+
+def test_the_last_and_the_best_stay(run: RunFolder, state: TrainState) -> None:
+    assert _keep(run, state, average_checkpoints=2) == ["step-8", "step-11", "step-12"]
+
+
+def test_the_best_by_loss_stay(run: RunFolder, state: TrainState) -> None:
+    kept = _keep(run, state, average_checkpoints=1, keep_best_checkpoints=2, best_checkpoint_metric="loss")
+    assert kept == ["step-9", "step-10", "step-12"]  # 9 and 12 are equal: the earlier one is the better
+
+
+def test_more_stay_than_are_averaged(run: RunFolder, state: TrainState) -> None:
+    kept = _keep(run, state, average_checkpoints=1, keep_last_checkpoints=3, keep_best_checkpoints=0)
+    assert kept == ["step-10", "step-11", "step-12"]
+    with pytest.raises(ValueError, match="`keep_last_checkpoints` must be at least 5, not 3"):
+        TrainingSettings(updates=1, keep_last_checkpoints=3)
+
+
+def test_the_best_one_is_not_in_the_window_for_that(run: RunFolder, state: TrainState) -> None:
+    """Even when the window is made larger afterwards, which finds the middle ones gone."""
+    assert _keep(run, state, average_checkpoints=2) == ["step-8", "step-11", "step-12"]
+    assert [path.name for path in window_to_average(run, state, 4)] == ["step-11", "step-12"]
+
+
+def test_only_checkpoints_that_are_there_and_were_validated_are_best(
+    run: RunFolder, state: TrainState
+) -> None:
+    run.checkpoint(8).rmdir()
+    del state.validations[2]
+    assert [validation.update for validation in best_checkpoints(run, state, "bleu")] == [11, 9, 12]
+
+
+def test_validations_since_the_best(state: TrainState) -> None:
+    """Also a validation without checkpoint counts; of 25 and 25 the first is the best of the last four."""
+    assert validations_without_gain(state.validations, "bleu") == 4
+    assert validations_without_gain(state.validations[1:], "bleu") == 2
+    assert validations_without_gain(state.validations, "loss") == 2
+    assert validations_without_gain([], "loss") == 0
 
 
 def test_a_checkpoint_loads_with_weights_search_and_tokenizer(
@@ -36,7 +89,8 @@ def test_a_checkpoint_loads_with_weights_search_and_tokenizer(
         model, SearchSettings(num_beams=3, length_penalty=0.8, length_penalty_type="gnmt", extra_length=7)
     )
     tokenizer = train_tokenizer(["a b", "c d"], 259)
-    path = save_checkpoint(run, 1, model, tokenizer, keep=1)
+    path = save_checkpoint(run, 1, model, tokenizer)
+    assert find_damage(path, ["model.safetensors", "config.json", "tokenizer.json"]) is None
     loaded = VaswaniForConditionalGeneration.from_pretrained(path)
     for name, tensor in model.state_dict().items():
         assert torch.equal(loaded.state_dict()[name], tensor)
@@ -47,5 +101,7 @@ def test_a_checkpoint_loads_with_weights_search_and_tokenizer(
     assert not list(path.rglob("*.bin"))
 
 
-def test_no_checkpoints_yet(tmp_path: Path) -> None:
-    assert list_checkpoints(RunFolder(tmp_path / "nowhere")) == []
+def test_no_checkpoints_yet(run: RunFolder) -> None:
+    assert not run.checkpoints.exists()
+    prune_checkpoints(run, TrainState(), TrainingSettings(updates=1))
+    assert window_to_average(run, TrainState(), 5) == []

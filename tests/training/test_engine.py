@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -20,7 +21,6 @@ from vaswani_transformer.recipe import Recipe
 from vaswani_transformer.run_folder import RunFolder, read_json, read_json_lines
 from vaswani_transformer.training import update as update_module
 from vaswani_transformer.training import validation as validation_module
-from vaswani_transformer.training.checkpoints import list_checkpoints
 from vaswani_transformer.training.engine import train
 from vaswani_transformer.training.update import Updater
 
@@ -34,6 +34,10 @@ def _log(run: RunFolder) -> list[dict[str, Any]]:
         {key: value for key, value in record.items() if key not in _CLOCK}
         for record in read_json_lines(run.log)
     ]
+
+
+def _checkpoints(run: RunFolder) -> list[str]:
+    return sorted(path.name for path in run.checkpoints.iterdir())
 
 
 def _bits(run: RunFolder, update: int) -> list[bytes]:
@@ -62,6 +66,19 @@ def finished(make_recipe: Callable[..., Recipe], tmp_path: Path) -> RunFolder:
     return run
 
 
+def test_what_is_told_reads_well_in_a_file(
+    make_recipe: Callable[..., Recipe], run: RunFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train(make_recipe(), run)
+    told = capsys.readouterr()
+    assert "\r" not in told.out + told.err
+    intervals = re.findall(r"^(\d)/8  epoch .* left \(until .*\)$", told.out, flags=re.MULTILINE)
+    assert intervals == ["3", "6", "8"]
+    validations = re.findall(r"^Update (\d): BLEU \d+\.\d\d \(the best ", told.out, flags=re.MULTILINE)
+    assert validations == ["4", "8"] and told.out.count("\n  translation ") == 2 * 3
+    assert read_json(run.state / "update-8" / "state.json")["state"]["saving_seconds"] > 0
+
+
 def test_a_training_leaves_what_it_promises(finished: RunFolder) -> None:
     records = _log(finished)
     assert [(record["kind"], record["update"]) for record in records] == [
@@ -69,7 +86,7 @@ def test_a_training_leaves_what_it_promises(finished: RunFolder) -> None:
     ]  # fmt: skip
     assert records[0]["loss"] > records[3]["loss"]
     assert len(records[1]["samples"]) == 3
-    assert [path.name for path in list_checkpoints(finished)] == ["step-4", "step-8"]
+    assert _checkpoints(finished) == ["step-4", "step-8"]
     facts = read_json(finished.training)
     assert facts["updates"] == 8
     assert facts["averaged_checkpoints"] == ["step-4", "step-8"]
@@ -131,7 +148,7 @@ def test_sigterm_finishes_the_update_saves_and_resumes_to_the_same_bits(
         _at_update(5, lambda: os.kill(os.getpid(), signal.SIGTERM), patch)
         assert not train(make_recipe(), run)
     assert "Stopped after update 5 of 8" in capsys.readouterr().out
-    assert [path.name for path in run.state.iterdir()] == ["update-5"]
+    assert sorted(path.name for path in run.state.iterdir()) == ["update-4", "update-5"]
     assert train(make_recipe(), run)
     assert _bits(run, 8) == _bits(finished, 8)
     assert _log(run) == _log(finished)
@@ -169,11 +186,148 @@ def test_changed_data_are_refused_once_training_has_begun(
         train(make_recipe(), finished)
 
 
-def test_a_damaged_state_is_one_sentence(finished: RunFolder, make_recipe: Callable[..., Recipe]) -> None:
+def test_the_state_before_a_damaged_one_goes_on_to_the_same_bits(
+    finished: RunFolder, make_recipe: Callable[..., Recipe]
+) -> None:
+    before = _bits(finished, 8), _log(finished)
     path = finished.state / "update-8" / "optimizer.safetensors"
     path.write_bytes(path.read_bytes()[:-4])
-    with pytest.raises(ValueError, match=r"optimizer\.safetensors is damaged"):
-        train(make_recipe(updates=9), finished)
+    with pytest.raises(ValueError, match=r"optimizer\.safetensors is damaged.*goes on from .*update-4"):
+        train(make_recipe(), finished)
+    shutil.rmtree(path.parent)
+    assert train(make_recipe(), finished)
+    assert (_bits(finished, 8), _log(finished)) == before
+
+
+def test_a_damaged_checkpoint_is_not_averaged(
+    finished: RunFolder, make_recipe: Callable[..., Recipe]
+) -> None:
+    path = finished.checkpoint(8) / "config.json"
+    path.write_bytes(path.read_bytes().replace(b"0.1", b"0.3"))
+    with pytest.raises(ValueError, match=r"step-8.config\.json is damaged"):
+        train(make_recipe(updates=10), finished)
+    shutil.rmtree(path.parent)
+    assert train(make_recipe(updates=10), finished)
+    assert read_json(finished.training)["averaged_checkpoints"] == ["step-10"]
+
+
+def test_a_lost_state_is_not_begun_anew(finished: RunFolder, make_recipe: Callable[..., Recipe]) -> None:
+    shutil.rmtree(finished.state)
+    with pytest.raises(ValueError, match=r"there is no state in .* put it back, or choose another"):
+        train(make_recipe(), finished)
+    assert _checkpoints(finished) == ["step-4", "step-8"]
+
+
+def test_fewer_updates_than_were_done_end_with_what_there_is(
+    finished: RunFolder, make_recipe: Callable[..., Recipe], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Checkpoint 8 had been saved, and its state had not, when the run was killed; then it is told to end after 6."""
+    shutil.rmtree(finished.state / "update-8")
+    assert train(make_recipe(updates=6), finished)
+    assert _checkpoints(finished) == ["step-4", "step-6"]
+    assert read_json(finished.training)["averaged_checkpoints"] == ["step-4", "step-6"]
+
+
+@pytest.mark.parametrize("updates", [5, 8])
+def test_a_signal_breaks_a_validation_off_and_it_is_made_up_for(
+    updates: int,
+    make_recipe: Callable[..., Recipe],
+    run: RunFolder,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Whether it is the validation of some update, or that of the last."""
+    settings = {"updates": updates, "validate_every": 3, "checkpoint_every": 4}
+    undisturbed = RunFolder(tmp_path / "undisturbed")
+    train(make_recipe(**settings), undisturbed)
+    translate, seen = validation_module.translate, []
+
+    def translate_and_signal(*arguments: Any, **named: Any) -> Any:
+        seen.append(1)
+        if len(seen) == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return translate(*arguments, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(validation_module, "translate", translate_and_signal)
+        assert not train(make_recipe(**settings), run)
+    stopped = min(updates, 6)
+    assert f"Stopped after update {stopped} of {updates}" in capsys.readouterr().out
+    assert (run.state / f"update-{stopped}").exists()
+    assert [record["update"] for record in _log(run) if record["kind"] == "validation"] == [3]
+    assert train(make_recipe(**settings), run)
+    assert _bits(run, updates) == _bits(undisturbed, updates)
+    assert _log(run) == _log(undisturbed)
+    assert _checkpoints(run) == _checkpoints(undisturbed)
+
+
+def test_a_kill_after_a_validation_was_made_up_for_does_not_log_it_twice(
+    finished: RunFolder, make_recipe: Callable[..., Recipe], run: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Killed(BaseException):
+        pass
+
+    def kill() -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        _at_update(4, lambda: os.kill(os.getpid(), signal.SIGTERM), patch)
+        assert not train(make_recipe(), run)
+    with monkeypatch.context() as patch:
+        patch.setattr("vaswani_transformer.training.engine.Training._save", lambda self: kill())
+        with pytest.raises(Killed):
+            train(make_recipe(), run)
+    assert _log(run)[-1]["kind"] == "validation"
+    assert train(make_recipe(), run)
+    assert _bits(run, 8) == _bits(finished, 8)
+    assert _log(run) == _log(finished)
+
+
+def test_a_kill_between_the_average_and_its_record_is_made_up_for(
+    make_recipe: Callable[..., Recipe], run: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first state of the run is its last one, so that nothing has been recorded before."""
+
+    class Killed(BaseException):
+        pass
+
+    def kill(*arguments: Any) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr("vaswani_transformer.training.engine.Training.write_facts", kill)
+        with pytest.raises(Killed):
+            train(make_recipe(checkpoint_every=8), run)
+        with pytest.raises(Killed):
+            train(make_recipe(checkpoint_every=8), run)
+    assert run.averaged.exists() and not run.training.exists()
+    assert train(make_recipe(checkpoint_every=8), run)
+    assert read_json(run.training)["averaged_checkpoints"] == ["step-8"]
+
+
+def test_the_best_checkpoint_stays_and_is_named(
+    make_recipe: Callable[..., Recipe],
+    run: RunFolder,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    scores = iter([(10.0, 2.0), (40.0, 3.0), (30.0, 1.0), (20.0, 5.0)])
+    record = {"nll": 1.0, "perplexity": 2.7, "chrf": 1.0, "samples": []}
+    monkeypatch.setattr(
+        validation_module.Validator,
+        "run",
+        lambda self, loss: {**record, **dict(zip(("bleu", "loss"), next(scores), strict=True))},
+    )
+    settings = {"updates": 8, "validate_every": 2, "checkpoint_every": 2, "average_checkpoints": 1}
+    assert train(make_recipe(**settings), run)
+    assert _checkpoints(run) == ["step-4", "step-8"]
+    assert read_json(run.training)["best_checkpoint"] == {"name": "step-4", "bleu": 40.0, "loss": 3.0}
+    assert "best single checkpoint is" in capsys.readouterr().out
+    assert read_json(run.training)["averaged_checkpoints"] == ["step-8"]
+    # Judged by loss, the best one was that after update 6, which is gone
+    assert train(make_recipe(**settings, best_checkpoint_metric="loss", patience=9), run)
+    assert read_json(run.training)["best_checkpoint"]["name"] == "step-4"
 
 
 def test_training_stops_when_bleu_no_longer_rises(
@@ -186,8 +340,9 @@ def test_training_stops_when_bleu_no_longer_rises(
     )
     assert train(make_recipe(updates=50, validate_every=2, patience=2), run)
     facts = read_json(run.training)
-    assert (facts["updates"], facts["best_bleu"], facts["stopped_early"]) == (8, 30.0, True)
-    assert [path.name for path in list_checkpoints(run)] == ["step-4", "step-8"]
+    assert (facts["updates"], facts["stopped_early"]) == (8, True)
+    assert facts["best_checkpoint"] == {"name": "step-4", "bleu": 30.0, "loss": 1.0}
+    assert _checkpoints(run) == ["step-4", "step-8"]
 
 
 def test_a_loss_that_is_not_finite_keeps_the_last_state(
@@ -247,16 +402,18 @@ def one_thread() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("one_thread")
-def test_two_processes_give_the_losses_of_one(make_recipe: Callable[..., Recipe], tmp_path: Path) -> None:
+def test_two_processes_go_on_where_one_stopped(make_recipe: Callable[..., Recipe], tmp_path: Path) -> None:
     """Equal to the last bit: of two addends the order does not matter, and averaging two doubled gradients is exact."""
-    recipe = make_recipe({"micro_batches": 2}, updates=6, log_every=1, validate_every=3, checkpoint_every=3)
+    settings = {"log_every": 1, "validate_every": 3, "checkpoint_every": 3}
+    recipe = make_recipe({"micro_batches": 2}, updates=6, **settings)
     alone, together = RunFolder(tmp_path / "alone"), RunFolder(tmp_path / "together")
     train(recipe, alone)
+    train(make_recipe({"micro_batches": 2}, updates=3, **settings), together)
     (tmp_path / "recipe.yaml").write_text(recipe.to_yaml(), encoding="utf-8")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
-    config = ROOT / "scripts" / "accelerate" / "cpu_two_processes.yaml"
+    config = ROOT / "scripts" / "accelerate" / "cpu.yaml"
     launcher = ["-m", "accelerate.commands.launch", "--config_file", config, "--main_process_port", port]
     script = [ROOT / "scripts" / "train.py", tmp_path / "recipe.yaml", "--run-folder", together.path]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}

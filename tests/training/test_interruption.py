@@ -34,6 +34,30 @@ def test_a_later_signal_acts(monkeypatch: pytest.MonkeyPatch) -> None:
         os.kill(os.getpid(), signal.SIGINT)
 
 
+def test_work_that_can_be_done_again_is_left_in_the_middle() -> None:
+    done = []
+
+    def work() -> str:
+        done.append("begun")
+        os.kill(os.getpid(), signal.SIGTERM)
+        done.append("ended")
+        return "result"
+
+    with Interruption() as asked:
+        assert asked.unless_requested(lambda: "result") == "result"
+        assert asked.unless_requested(work) is None
+        assert asked.requested
+        assert asked.unless_requested(work) is None  # whoever has to leave begins nothing
+    assert done == ["begun"]
+
+
+def test_after_such_work_a_signal_only_asks_again() -> None:
+    with Interruption() as asked:
+        asked.unless_requested(lambda: "result")
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert asked.requested
+
+
 def test_handlers_are_put_back() -> None:
     before = signal.getsignal(signal.SIGTERM)
     with Interruption():

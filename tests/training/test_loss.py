@@ -6,6 +6,7 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import MarianConfig, MarianMTModel
 
+from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 from vaswani_transformer.data.batching import IGNORED_LABEL
 from vaswani_transformer.training.loss import TranslationLoss, smoothed_cross_entropy, target_positions
 
@@ -114,3 +115,25 @@ def test_padding_is_neither_projected_nor_counted() -> None:
     ):
         if theirs is not None:
             torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-10)
+
+
+def test_a_bias_of_the_projection_counts_and_learns() -> None:
+    torch.manual_seed(0)
+    sizes = {"encoder_layers": 1, "decoder_layers": 1, "encoder_ffn_dim": 8, "decoder_ffn_dim": 8}
+    config = VaswaniConfig.from_preset("tiny", vocab_size=29, lm_head_bias=True, **sizes)
+    model = VaswaniForConditionalGeneration(config).double().eval()
+    torch.nn.init.normal_(model.lm_head.bias)
+    source, labels = torch.tensor([[5, 6, 7, 2]]), torch.tensor([[4, 3, 2]])
+    losses = TranslationLoss(model, smoothing=0.1)(
+        source, torch.ones_like(source), labels, target_positions(labels)
+    )
+    logits = model(input_ids=source, labels=labels).logits
+    expected = functional.cross_entropy(logits[0], labels[0], label_smoothing=0.1, reduction="sum")
+    torch.testing.assert_close(losses.smoothed, expected, rtol=0, atol=1e-10)
+    parameters = [model.lm_head.bias, model.lm_head.weight]
+    for ours, theirs in zip(
+        torch.autograd.grad(losses.smoothed, parameters),
+        torch.autograd.grad(expected, parameters),
+        strict=True,
+    ):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-10)

@@ -44,7 +44,7 @@ def test_updates_count_from_1(update: int, warmup: int) -> None:
 
 
 def test_adam_is_the_papers(make_recipe: Callable[..., Recipe]) -> None:
-    adam = build_adam(nn.Linear(2, 2).parameters(), make_recipe().training)
+    adam = build_adam(nn.Linear(2, 2), make_recipe().training)
     set_learning_rate(adam, 0.25)
     (group,) = adam.param_groups
     assert (group["betas"], group["eps"], group["weight_decay"], group["lr"]) == ((0.9, 0.98), 1e-9, 0, 0.25)
@@ -53,7 +53,7 @@ def test_adam_is_the_papers(make_recipe: Callable[..., Recipe]) -> None:
 def test_frozen_parameters_are_left_out(make_recipe: Callable[..., Recipe]) -> None:
     layer = nn.Linear(2, 2)
     layer.weight.requires_grad_(False)
-    adam = build_adam(layer.parameters(), make_recipe().training)
+    adam = build_adam(layer, make_recipe().training)
     assert [id(parameter) for parameter in adam.param_groups[0]["params"]] == [id(layer.bias)]
 
 

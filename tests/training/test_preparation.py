@@ -1,15 +1,26 @@
 """Stages are done once, done again when their input changed, and refuse what does not fit."""
 
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow
 import pytest
+from pyarrow import parquet
 
-from vaswani_transformer.recipe import Recipe
-from vaswani_transformer.run_folder import RunFolder, read_json
+from vaswani_transformer.recipe import CleaningSettings, CorpusSpec, Recipe
+from vaswani_transformer.run_folder import RunFolder, read_json, write_text
 from vaswani_transformer.training import preparation
-from vaswani_transformer.training.preparation import claim_run_folder, prepare_data
+from vaswani_transformer.training.engine import train
+from vaswani_transformer.training.preparation import (
+    claim_run_folder,
+    open_prepared_data,
+    prepare_data,
+    sole_training,
+)
 
 
 def test_what_is_there_is_not_done_again(
@@ -51,6 +62,107 @@ def test_an_interrupted_preparation_goes_on(
     assert len(prepare_data(make_recipe(), run).train) == 60
 
 
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("VASWANI_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def _prepared(run: RunFolder) -> dict[str, bytes]:
+    files = [run.cleaning, *run.tokenizer.rglob("*"), *run.encoded.rglob("*")]
+    return {str(file.relative_to(run.path)): file.read_bytes() for file in files if file.is_file()}
+
+
+def test_runs_of_the_same_data_share_one_preparation(
+    make_recipe: Callable[..., Recipe], tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = [RunFolder(tmp_path / f"seed-{seed}") for seed in (1, 2, 3)]
+    prepare_data(make_recipe(seed=1), runs[0])
+    for name in ("train_tokenizer", "encode_corpus", "clean"):
+        monkeypatch.delattr(preparation, name)
+    for seed in (2, 3):
+        prepare_data(make_recipe(seed=seed, updates=seed), runs[seed - 1])
+    shutil.rmtree(cache)
+    assert _prepared(runs[0]) == _prepared(runs[1]) == _prepared(runs[2])
+    assert len(open_prepared_data(runs[2]).train) == 60
+
+
+def test_a_run_without_the_cache_prepares_the_same(
+    make_recipe: Callable[..., Recipe], tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = [RunFolder(tmp_path / name) for name in "abc"]
+    for run, setting in zip(runs, (str(cache), str(cache), "off"), strict=True):
+        monkeypatch.setenv("VASWANI_CACHE", setting)
+        prepare_data(make_recipe(), run)
+    assert _prepared(runs[0]) == _prepared(runs[1]) == _prepared(runs[2])
+
+
+def test_what_decides_the_content_is_prepared_anew(
+    make_recipe: Callable[..., Recipe], tmp_path: Path, cache: Path, corpus: Path
+) -> None:
+    recipe = make_recipe()
+    prepare_data(recipe, RunFolder(tmp_path / "a"))
+    fewer = replace(recipe, data=replace(recipe.data, cleaning=CleaningSettings(max_words=2)))
+    assert len(prepare_data(fewer, RunFolder(tmp_path / "b")).train) < 60
+    larger = replace(recipe, tokenizer=replace(recipe.tokenizer, vocab_size=270))
+    assert len(prepare_data(larger, RunFolder(tmp_path / "c")).tokenizer) == 270
+    for side, word in (("en", "ten"), ("de", "zehn")):
+        with open(corpus / f"train.{side}", "a", encoding="utf-8") as stream:
+            stream.write(f"{word}\n")
+    assert len(prepare_data(recipe, RunFolder(tmp_path / "d")).train) == 61
+
+
+def test_a_shorter_limit_takes_the_vocabulary_and_encodes_anew(
+    make_recipe: Callable[..., Recipe], tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare_data(make_recipe(), RunFolder(tmp_path / "a"))
+    monkeypatch.delattr(preparation, "train_tokenizer")
+    assert len(prepare_data(make_recipe({"max_sentence_tokens": 9}), RunFolder(tmp_path / "b")).train) < 60
+
+
+def _streaming(recipe: Recipe, corpus: Path) -> Recipe:
+    """The same pairs as a data set in `translation` format, streamed."""
+    for split in ("train", "validation"):
+        sides = [
+            (corpus / f"{split}.{code}").read_text(encoding="utf-8").splitlines() for code in recipe.languages
+        ]
+        rows = [dict(zip(recipe.languages, pair, strict=True)) for pair in zip(*sides, strict=True)]
+        (corpus / "numbers" / "data").mkdir(parents=True, exist_ok=True)
+        parquet.write_table(
+            pyarrow.table({"translation": rows}), corpus / "numbers" / "data" / f"{split}.parquet"
+        )
+    train, validation = (
+        CorpusSpec(format="hub", path="numbers", split=split, streaming=True)
+        for split in ("train", "validation")
+    )
+    return replace(recipe, data=replace(recipe.data, train=(train,), validation=validation))
+
+
+def test_a_streamed_data_set_trains_like_files_and_is_read_by_one_process(
+    make_recipe: Callable[..., Recipe],
+    run: RunFolder,
+    corpus: Path,
+    tmp_path: Path,
+    cache: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "datasets")
+    files = prepare_data(make_recipe(), RunFolder(tmp_path / "files")).train
+    recipe = _streaming(make_recipe(), corpus)
+    prepare_data(recipe, run)
+    monkeypatch.delattr("datasets.load_dataset")
+    for data in (open_prepared_data(run), prepare_data(recipe, run)):
+        assert [side.tolist() for i in range(60) for side in data.train.pair(i)] == [
+            side.tolist() for i in range(60) for side in files.pair(i)
+        ]
+        assert data.train.where(16) == "numbers train:17"
+    assert train(recipe, run)
+    assert (
+        read_json(run.cleaning)["text_sha256"]
+        == read_json(tmp_path / "files" / "cleaning.json")["text_sha256"]
+    )
+
+
 def test_the_report_counts_pairs_that_only_tokens_show_to_be_long(
     make_recipe: Callable[..., Recipe], run: RunFolder
 ) -> None:
@@ -75,8 +187,100 @@ def test_settings_that_decide_nothing_so_far_may_change(
     make_recipe: Callable[..., Recipe], run: RunFolder
 ) -> None:
     claim_run_folder(make_recipe(), run)
-    claim_run_folder(make_recipe(updates=99, log_every=1, patience=3), run)
+    free = {
+        "updates": 99, "log_every": 1, "validate_every": 3, "checkpoint_every": 3, "average_checkpoints": 7, "keep_last_checkpoints": 9,
+        "keep_best_checkpoints": 3, "best_checkpoint_metric": "loss", "patience": 3, "trackers": ["wandb"],
+        "gradient_checkpointing": True, "compile": True,
+    }  # fmt: skip
+    claim_run_folder(make_recipe(**free), run)
     assert "updates: 99" in run.recipe.read_text(encoding="utf-8")
+    recipe = make_recipe()
+    looks = replace(recipe.validation, sentences=2, num_beams=3, batch_tokens=100)
+    claim_run_folder(replace(recipe, name="other", validation=looks), run)
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (lambda recipe: replace(recipe, data=replace(recipe.data, validation=recipe.data.train[0])), r"data\.validation\.source"),
+        (lambda recipe: replace(recipe, data=replace(recipe.data, test={"x": recipe.data.validation})), r"data\.test"),
+        (lambda recipe: replace(recipe, training=replace(recipe.training, precision="bfloat16")), r"training\.precision"),
+        (lambda recipe: replace(recipe, model={**recipe.model, "dropout": 0.2}), r"model\.dropout"),
+        (lambda recipe: replace(recipe, tokenizer=replace(recipe.tokenizer, min_frequency=3)), r"tokenizer\.min_frequency"),
+    ],
+)  # fmt: skip
+def test_what_decides_the_outcome_may_not_change(
+    make_recipe: Callable[..., Recipe], run: RunFolder, change: Callable[[Recipe], Recipe], named: str
+) -> None:
+    claim_run_folder(make_recipe(), run)
+    with pytest.raises(ValueError, match=rf"`{named}.*That decides what is computed: put it back, choose"):
+        claim_run_folder(change(make_recipe()), run)
+
+
+def test_a_setting_that_is_younger_than_the_run_has_its_default_there(
+    make_recipe: Callable[..., Recipe], run: RunFolder
+) -> None:
+    claim_run_folder(make_recipe(), run)
+    lines = run.recipe.read_text(encoding="utf-8").splitlines(keepends=True)
+    write_text(run.recipe, "".join(line for line in lines if "label_smoothing" not in line))
+    claim_run_folder(make_recipe(), run)
+    with pytest.raises(ValueError, match=r"label_smoothing` \(0\.1 there, 0\.2 now\)"):
+        claim_run_folder(make_recipe(label_smoothing=0.2), run)
+
+
+def test_what_a_crash_left_is_swept_away(make_recipe: Callable[..., Recipe], run: RunFolder) -> None:
+    (run.state / ".update-4.unfinished").mkdir(parents=True)
+    claim_run_folder(make_recipe(), run)
+    assert not list(run.state.iterdir())
+
+
+_LOCK = """
+import fcntl, sys
+stream = open(sys.argv[1], "w")
+fcntl.lockf(stream, fcntl.LOCK_EX)
+print("locked", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_second_training_is_kept_out_until_the_first_is_gone(run: RunFolder) -> None:
+    run.path.mkdir()
+    command = [sys.executable, "-c", _LOCK, str(run.lock)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None and other.stdout.readline() == "locked\n"
+        with (
+            pytest.raises(ValueError, match=f"Another process is training in {run.path}"),
+            sole_training(run),
+        ):
+            pass
+        other.kill()
+    with sole_training(run):
+        pass
+
+
+def test_a_kill_while_old_data_are_removed_does_not_mix_old_and_new(
+    make_recipe: Callable[..., Recipe], run: RunFolder, corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Killed(BaseException):
+        pass
+
+    def kill(*arguments: object, **settings: object) -> None:
+        raise Killed
+
+    prepare_data(make_recipe(), run)
+    for side, letters in (
+        ("en", "abcdefgh"),
+        ("de", "ijklmnop"),
+    ):  # other words, which need another vocabulary
+        lines = [f"{letter * 3} {letter * count}\n" for letter in letters for count in range(1, 6)]
+        (corpus / f"train.{side}").write_text("".join(lines), encoding="utf-8")
+    with monkeypatch.context() as patch:
+        patch.setattr("shutil.rmtree", kill)
+        with pytest.raises(Killed):
+            prepare_data(make_recipe(), run)
+    data = prepare_data(make_recipe(), run)
+    fresh = prepare_data(make_recipe(), RunFolder(run.path.with_name("fresh")))
+    assert data.tokenizer.get_vocab() == fresh.tokenizer.get_vocab()
 
 
 def test_every_difference_is_named(make_recipe: Callable[..., Recipe], run: RunFolder) -> None:

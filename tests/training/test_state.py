@@ -6,7 +6,14 @@ import pytest
 import torch
 from torch import nn
 
-from vaswani_transformer.training.state import Totals, TrainState, load_state, newest_state, save_state
+from vaswani_transformer.training.state import (
+    Totals,
+    TrainState,
+    Validation,
+    load_state,
+    newest_state,
+    save_state,
+)
 
 
 class _Tied(nn.Module):
@@ -32,7 +39,10 @@ def _trained(updates: int = 2) -> tuple[_Tied, torch.optim.Adam]:
 
 
 def _state(update: int = 2) -> TrainState:
-    return TrainState(update, Totals(0.1 + 0.2, target_tokens=7), Totals(flops=1e17), 1.5, 30.25, 1)
+    validations = [Validation(1, 30.25, 2.5), Validation(2, 0.1 + 0.2, 2.25)]
+    return TrainState(
+        update, Totals(0.1 + 0.2, target_tokens=7), Totals(flops=1e17), 1.5, validations, [1, 2]
+    )
 
 
 def test_everything_comes_back(tmp_path: Path) -> None:
@@ -50,13 +60,14 @@ def test_everything_comes_back(tmp_path: Path) -> None:
         assert torch.equal(fresh.state[other.embedding.weight][kind], tensor)
 
 
-def test_no_pickle_and_only_the_newest_state(tmp_path: Path) -> None:
+def test_no_pickle_and_only_the_newest_two_states(tmp_path: Path) -> None:
     module, adam = _trained()
-    for update in (9, 10):
-        save_state(tmp_path, _state(update), module, adam, {})
-    (folder,) = tmp_path.iterdir()
-    assert folder.name == "update-10"
+    for update in (8, 9, 10):  # as text, "9" would come after "10"
+        folder = save_state(tmp_path, _state(update), module, adam, {})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["update-10", "update-9"]
+    assert newest_state(tmp_path) == folder == tmp_path / "update-10"
     assert sorted(path.name for path in folder.iterdir()) == [
+        "SHA256SUMS",
         "model.safetensors",
         "optimizer.safetensors",
         "state.json",
@@ -84,15 +95,32 @@ def test_nothing_saved_yet(tmp_path: Path) -> None:
     assert newest_state(tmp_path / "nowhere") is None
 
 
-@pytest.mark.parametrize("name", ["model.safetensors", "optimizer.safetensors"])
-def test_a_flipped_bit_is_recognised(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("name", ["model.safetensors", "optimizer.safetensors", "state.json"])
+@pytest.mark.parametrize("cut_off", [True, False])
+def test_a_damaged_file_is_recognised_and_the_state_before_it_offered(
+    tmp_path: Path, name: str, cut_off: bool
+) -> None:
     module, adam = _trained()
-    path = save_state(tmp_path, _state(), module, adam, {}) / name
+    first = save_state(tmp_path, _state(1), module, adam, {})
+    path = save_state(tmp_path, _state(2), module, adam, {}) / name
     content = bytearray(path.read_bytes())
-    content[-1] ^= 1
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match=rf"{name} is damaged.*SHA-256.*delete .*update-2 and start"):
-        load_state(path.parent, TrainState(), module, adam)
+    content[-2] ^= 1
+    path.write_bytes(content[:-9] if cut_off else content)
+    before, state = module.embedding.weight.clone(), TrainState()
+    with pytest.raises(
+        ValueError,
+        match=rf"{name} is damaged: its SHA-256 .* delete {path.parent} and run the same .* goes on from {first}",
+    ):
+        load_state(path.parent, state, module, adam)
+    assert torch.equal(module.embedding.weight, before) and state == TrainState()
+
+
+def test_without_a_state_before_it_the_damaged_one_sends_elsewhere(tmp_path: Path) -> None:
+    module, adam = _trained()
+    path = save_state(tmp_path, _state(), module, adam, {})
+    (path / "state.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(ValueError, match="put back a good copy, or begin anew in another run folder"):
+        load_state(path, TrainState(), module, adam)
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "optimizer.safetensors", "state.json"])

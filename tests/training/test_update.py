@@ -11,8 +11,8 @@ from accelerate import Accelerator
 from vaswani_transformer.data.encoding import EncodedCorpus
 from vaswani_transformer.recipe import Recipe
 from vaswani_transformer.run_folder import RunFolder
-from vaswani_transformer.training.engine import build_model
-from vaswani_transformer.training.loss import TranslationLoss
+from vaswani_transformer.training.building import build_model
+from vaswani_transformer.training.loss import Losses, TranslationLoss
 from vaswani_transformer.training.optimization import build_adam
 from vaswani_transformer.training.preparation import prepare_data
 from vaswani_transformer.training.update import Updater, _seed
@@ -28,7 +28,7 @@ def make_updater(make_recipe: Callable[..., Recipe], run: RunFolder) -> Callable
         accelerator = Accelerator(cpu=True)
         model = build_model(recipe, len(data.tokenizer), torch.device("cpu")).double().eval()
         module = TranslationLoss(model, recipe.training.label_smoothing)
-        adam = build_adam(model.parameters(), recipe.training)
+        adam = build_adam(model, recipe.training)
         updater = Updater(recipe, model.config, data.train, accelerator, *accelerator.prepare(module, adam))
         if plan is not None:
             updater.stream.update = lambda update: [np.array(pairs) for pairs in plan]  # type: ignore[method-assign]
@@ -129,3 +129,37 @@ def _labels(corpus: EncodedCorpus, pairs: list[int]) -> list[list[int]]:
     rows = [corpus.pair(pair)[1].tolist() for pair in pairs]
     longest = max(map(len, rows))
     return [row + [-100] * (longest - len(row)) for row in rows]
+
+
+@pytest.mark.parametrize("failure", ["allocator", "system"])
+def test_a_batch_that_does_not_fit_is_told_by_its_size(
+    make_updater: Callable[..., Updater], monkeypatch: pytest.MonkeyPatch, failure: str
+) -> None:
+    updater = make_updater([[3, 41], [8, 57, 12]], gradient_checkpointing=failure == "system")
+    forward = TranslationLoss.forward
+
+    def exhaust(self: TranslationLoss, input_ids: torch.Tensor, **others: torch.Tensor) -> Losses:
+        if len(input_ids) == 3:
+            if failure == "system":
+                raise MemoryError
+            torch.empty(2**62, dtype=torch.uint8)
+        return forward(self, input_ids, **others)
+
+    monkeypatch.setattr(TranslationLoss, "forward", exhaust)
+    before = _parameters(updater)
+    source, target = (
+        max(lengths[[8, 57, 12]])
+        for lengths in (updater.corpus.source_lengths, updater.corpus.target_lengths)
+    )
+    with pytest.raises(MemoryError) as caught:
+        updater.run(1)
+    sentence = str(caught.value)
+    assert (
+        f"Update 1 ran out of memory in a micro-batch of 3 pairs, 3 x {source} = {3 * source} source"
+        in sentence
+    )
+    assert f"and 3 x {target} = {3 * target} target tokens with padding" in sentence
+    assert "more `batching.micro_batches` (now 2)" in sentence
+    assert ("`training.gradient_checkpointing: true` needs less" in sentence) == (failure == "allocator")
+    for name, parameter in _parameters(updater).items():
+        assert torch.equal(parameter, before[name])

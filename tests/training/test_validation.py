@@ -11,7 +11,7 @@ from torch.nn import functional
 from vaswani_transformer.data.batching import collate
 from vaswani_transformer.recipe import Recipe, ValidationSettings
 from vaswani_transformer.run_folder import RunFolder
-from vaswani_transformer.training.engine import build_model
+from vaswani_transformer.training.building import build_model
 from vaswani_transformer.training.loss import TranslationLoss
 from vaswani_transformer.training.preparation import prepare_data
 from vaswani_transformer.training.validation import Validator
@@ -22,10 +22,10 @@ def test_scores_and_samples(make_recipe: Callable[..., Recipe], run: RunFolder) 
     data = prepare_data(recipe, run)
     loss = TranslationLoss(build_model(recipe, len(data.tokenizer), torch.device("cpu")), 0.1)
     validator = Validator(recipe, data.tokenizer, data.validation)
-    assert validator.sources == ["nine one zero", "nine two seven", "nine four four"]
-    assert validator.references == ["neun eins null", "neun zwei sieben", "neun vier vier"]
+    assert validator.texts[0].sources == ["nine one zero", "nine two seven", "nine four four"]
+    assert validator.texts[0].references == ["neun eins null", "neun zwei sieben", "neun vier vier"]
     record = validator.run(loss)
-    assert [sample["reference"] for sample in record["samples"]] == validator.references[:2]
+    assert [sample["reference"] for sample in record["samples"]] == validator.texts[0].references[:2]
     assert record["perplexity"] == pytest.approx(math.exp(record["nll"]))
     assert loss.training and loss.model.training
     batch = collate(data.validation, range(4), 0)
@@ -47,7 +47,7 @@ def test_a_perfect_model_scores_100(
     validator = Validator(recipe, data.tokenizer, data.validation)
     monkeypatch.setattr(
         "vaswani_transformer.training.validation.translate",
-        lambda *arguments, **settings: validator.references,
+        lambda *arguments, **settings: validator.texts[0].references,
     )
     record = validator.run(loss)
     assert record["chrf"] == pytest.approx(100)

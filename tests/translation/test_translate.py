@@ -5,6 +5,7 @@ import pytest
 from torch import Tensor, nn
 from transformers import MarianMTModel, PreTrainedTokenizerBase
 
+from vaswani_transformer.data.bpe import train_tokenizer
 from vaswani_transformer.translation.translate import (
     Failure,
     Hypothesis,
@@ -205,3 +206,25 @@ def test_the_longest_sentence_is_limited(
     assert max(columns for _, columns in batches) <= 20
     with pytest.raises(ValueError, match="max_source_tokens"):
         Translator(model, tokenizer, max_source_tokens=0)
+
+
+def test_the_target_language_goes_before_each_sentence(
+    model: MarianMTModel, sentences: list[str], batches: list[tuple[int, int]]
+) -> None:
+    tokenizer = train_tokenizer(sentences * 4, 300, target_languages=["de", "fr"])
+    rows = translate(model, tokenizer, sentences, target_language="fr")
+    assert max(columns for _, columns in batches) == 1 + max(map(len, tokenizer(sentences)["input_ids"]))
+    assert rows != translate(model, tokenizer, sentences, target_language="de")
+    translator = Translator(model, tokenizer, target_language="fr")
+    outcomes = dict(translator(sentences))
+    assert [outcomes[index][0].text for index in range(len(sentences))] == rows  # type: ignore[union-attr]
+    for call in (lambda: translate(model, tokenizer, sentences), lambda: Translator(model, tokenizer)):
+        with pytest.raises(ValueError, match=r"needs the target language; choose one of de, fr"):
+            call()
+
+
+def test_a_model_of_one_language_is_not_asked_for_it(
+    model: MarianMTModel, tokenizer: PreTrainedTokenizerBase, sentences: list[str]
+) -> None:
+    with pytest.raises(ValueError, match=r"no choice of target languages, so 'fr'"):
+        translate(model, tokenizer, sentences, target_language="fr")

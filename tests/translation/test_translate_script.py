@@ -86,7 +86,7 @@ def on_two_processes(*arguments: object) -> str:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    config = ROOT / "scripts" / "accelerate" / "cpu_two_processes.yaml"
+    config = ROOT / "scripts" / "accelerate" / "cpu.yaml"
     launcher = ["-m", "accelerate.commands.launch", "--config_file", config, "--main_process_port", port]
     done = subprocess.run(
         [sys.executable, *map(str, [*launcher, SCRIPT, *arguments])],

@@ -33,8 +33,16 @@ class Measurement:
         return median(self.cpu_seconds)
 
 
+class Timed(NamedTuple):
+    """What a run returns that times itself, because it does more than what counts, or does it in another process."""
+
+    seconds: float
+    cpu_seconds: float
+    result: Any = None
+
+
 class Ratio(NamedTuple):
-    """How many times as fast as the first contestant: the median over the rounds, and the least and largest of them."""
+    """How many times as fast as another contestant: the median over the rounds, and the least and largest of them."""
 
     median: float
     low: float
@@ -53,7 +61,8 @@ def interleave(
     """Run everybody by turns, `warm_ups` rounds for nothing and `repeats` that count.
 
     Args:
-        runs: each contestant's whole work; a run that leaves something to a device must wait for it before it returns.
+        runs: each contestant's whole work; a run that leaves something to a device must wait for it before it returns. One that
+            returns `Timed` is believed, and what it took by the clocks here does not count.
         wall_clock, cpu_clock: seconds that pass, and seconds that this process computes on all its threads; the second is steadier where
             others compute beside.
         title: of a progress bar; none by default.
@@ -76,29 +85,31 @@ def interleave(
             for name in list(runs) if number % 2 == 0 else reversed(list(runs)):
                 gc.collect()  # or one contestant would clear up after another
                 wall, cpu = wall_clock(), cpu_clock()
-                results[name] = runs[name]()
+                result = runs[name]()
                 cpu, wall = cpu_clock() - cpu, wall_clock() - wall
+                timed = result if isinstance(result, Timed) else Timed(wall, cpu, result)
+                results[name] = timed.result
                 if number >= 0:
-                    seconds[name].append(wall)
-                    cpu_seconds[name].append(cpu)
+                    seconds[name].append(timed.seconds)
+                    cpu_seconds[name].append(timed.cpu_seconds)
                 bar.update()
     return {name: Measurement(tuple(seconds[name]), tuple(cpu_seconds[name]), results[name]) for name in runs}
 
 
-def wall_ratios(measurements: Mapping[str, Measurement]) -> dict[str, Ratio]:
-    """Speed by the clock on the wall, relative to the first contestant's."""
-    return _ratios({name: measured.seconds for name, measured in measurements.items()})
+def wall_ratios(measurements: Mapping[str, Measurement], reference: str | None = None) -> dict[str, Ratio]:
+    """Speed by the clock on the wall, relative to the contestant `reference`, by default the first."""
+    return _ratios({name: measured.seconds for name, measured in measurements.items()}, reference)
 
 
-def cpu_ratios(measurements: Mapping[str, Measurement]) -> dict[str, Ratio]:
+def cpu_ratios(measurements: Mapping[str, Measurement], reference: str | None = None) -> dict[str, Ratio]:
     """The same by the seconds that were computed."""
-    return _ratios({name: measured.cpu_seconds for name, measured in measurements.items()})
+    return _ratios({name: measured.cpu_seconds for name, measured in measurements.items()}, reference)
 
 
-def _ratios(seconds: Mapping[str, tuple[float, ...]]) -> dict[str, Ratio]:
-    first = next(iter(seconds.values()))
+def _ratios(seconds: Mapping[str, tuple[float, ...]], reference: str | None) -> dict[str, Ratio]:
+    compared = next(iter(seconds.values())) if reference is None else seconds[reference]
     rounds = {
-        name: [reference / own for reference, own in zip(first, its_own, strict=True)]
+        name: [theirs / own for theirs, own in zip(compared, its_own, strict=True)]
         for name, its_own in seconds.items()
     }
     return {name: Ratio(median(values), min(values), max(values)) for name, values in rounds.items()}

@@ -74,11 +74,11 @@ def peak_memory(
 
 def _translate_alone(job: dict[str, Any]) -> dict[str, int | None]:
     load = _module(job["module"]).load
-    imports = _process_bytes("VmRSS")
+    imports = process_bytes("VmRSS")
     contestant = load(**job["arguments"])
     for batch in job["batches"]:
         contestant.translate(contestant.prepare(batch), job["beams"])
-    return {"peak_bytes": _process_bytes("VmHWM"), "imports_bytes": imports}
+    return {"peak_bytes": process_bytes("VmHWM"), "imports_bytes": imports}
 
 
 def _module(name: str) -> Any:
@@ -91,7 +91,7 @@ def _module(name: str) -> Any:
     return module
 
 
-def _process_bytes(quantity: str) -> int | None:
+def process_bytes(quantity: str) -> int | None:
     """From Linux; `getrusage` would tell of the parent's memory too, if that was larger when it started this process."""
     status = Path("/proc/self/status")
     if not status.is_file():

@@ -6,7 +6,6 @@ detokenising are outside of what is timed.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -20,13 +19,13 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from ..data.corpus import read_pairs
 from ..engines import folder_sha256
 from ..evaluation.bleu import score
-from ..evaluation.report import command_line, spread_evenly, text_sha256
+from ..evaluation.report import spread_evenly, text_sha256
 from ..recipe import CorpusSpec
 from ..run_folder import read_json
 from ..translation.checkpoint import local_folder
 from .contestants import ON_CPU, ON_GPU, STANDARD, Contestant, Entry, enter
 from .interleaved import cpu_ratios, interleave, wall_ratios
-from .machine import machine, software
+from .machine import circumstances
 from .memory import peak_memory
 
 _ENGINES = ("ctranslate2", "sacrebleu")
@@ -250,10 +249,7 @@ def _circumstances(
         "model": "/".join(folder.parts[-2:]) if Path(model_name).is_dir() else model_name,
         "weights_sha256": {name: digest for name, digest in hashes.items() if name.endswith(".safetensors")},
         "architecture": {name: config[name] for name in sizes},
-        "command": command_line(),
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": machine(torch.device(device)),
-        "versions": software(_ENGINES),
+        **circumstances(torch.device(device), _ENGINES),
         "settings": {
             "device": device,
             "threads": settings.threads,

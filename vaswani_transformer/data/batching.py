@@ -4,15 +4,18 @@ A plan is a pure function of lengths, budgets, seed and epoch. So every rank com
 resuming means asking for the next update: there is no iterator whose state could be lost.
 """
 
+import itertools
+from array import array
 from bisect import bisect_right
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, SupportsIndex, overload
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from .encoding import EncodedCorpus
+from .temperature import draw
 
 IndexArray = NDArray[np.int64]
 LengthArray = NDArray[np.int32]
@@ -21,6 +24,10 @@ IGNORED_LABEL = -100
 """What `torch.nn.functional.cross_entropy`, and so every Hugging Face model, leaves out of the loss."""
 
 _JITTER = 16
+_SORTED_AT_ONCE = 2**21
+"""Pairs. Sorting needs 16 bytes a pair beside the result; in blocks of key ranges, most of that memory is used again."""
+_SAMPLED = 2**10
+_CUT_AT_ONCE = 2**16
 
 
 class TokenCounts(NamedTuple):
@@ -32,6 +39,33 @@ class TokenCounts(NamedTuple):
     padded_target: int
 
 
+class BatchPlan(Sequence[IndexArray]):
+    """The batches of one epoch: 4 bytes for a pair and 16 for a batch, so that every rank can hold the plan of a large corpus.
+
+    Args:
+        order: [n] pair indices, the pairs of a batch side by side; of any unsigned type.
+        ends: [batches] where in `order` each batch ends.
+        turns: [batches] which of them comes first, second, ...
+    """
+
+    def __init__(self, order: NDArray[Any], ends: IndexArray, turns: IndexArray) -> None:
+        self._order, self._ends, self._turns = order, ends, turns
+
+    def __len__(self) -> int:
+        return len(self._turns)
+
+    @overload
+    def __getitem__(self, place: SupportsIndex) -> IndexArray: ...
+    @overload
+    def __getitem__(self, place: slice) -> "BatchPlan": ...
+    def __getitem__(self, place: SupportsIndex | slice) -> "IndexArray | BatchPlan":
+        if isinstance(place, slice):
+            return BatchPlan(self._order, self._ends, self._turns[place])
+        batch = int(self._turns[place])
+        start = int(self._ends[batch - 1]) if batch else 0
+        return self._order[start : self._ends[batch]].astype(np.int64)
+
+
 def plan_batches(
     source_lengths: LengthArray,
     target_lengths: LengthArray,
@@ -40,12 +74,16 @@ def plan_batches(
     target_tokens: int,
     seed: int,
     epoch: int,
-) -> list[IndexArray]:
+    groups: NDArray[Any] | None = None,
+    temperature: float = 1.0,
+) -> BatchPlan:
     """Cut one epoch into batches whose padded sides stay within their budgets.
 
     Pairs of similar target and source length come together, so that little is padding. Which pairs meet differs from epoch to epoch: pairs
     of equal length are shuffled, and targets count as up to a sixteenth longer than they are. Then the batches themselves are shuffled, so
     that their order says nothing about length.
+
+    Time and memory grow with the number of pairs and with nothing else; `scripts/benchmark_planning.py` measures both.
 
     Args:
         source_lengths: [n] tokens, `</s>` included.
@@ -54,19 +92,24 @@ def plan_batches(
         target_tokens: likewise for the target.
         seed: with `epoch`, decides every random choice.
         epoch: 0-based.
+        groups: [n] of each pair a small number, such as its target language; needed where `temperature` is not 1.
+        temperature: how much is made of small groups, see `temperature.draw`.
 
     Returns:
-        The pair indices of each batch; every pair is in exactly one.
+        The pair indices of each batch. Every pair is in exactly one; at another temperature than 1 as often as it was drawn.
 
     Raises:
         ValueError: there are no pairs, or a pair does not fit the budget even alone.
     """
     _check_lengths(source_lengths, target_lengths, source_tokens, target_tokens)
     generator = np.random.default_rng([seed, epoch])
+    drawn = None
+    if groups is not None and temperature != 1:
+        drawn = draw(groups, temperature, generator)
+        source_lengths, target_lengths = source_lengths[drawn], target_lengths[drawn]
     order = _order_by_length(source_lengths, target_lengths, generator)
-    ends = _cut(source_lengths[order], target_lengths[order], source_tokens, target_tokens)
-    starts = [0, *ends[:-1]]
-    return [order[starts[batch] : ends[batch]] for batch in generator.permutation(len(ends))]
+    ends = _cut(order, source_lengths, target_lengths, source_tokens, target_tokens)
+    return BatchPlan(order if drawn is None else drawn[order], ends, generator.permutation(len(ends)))
 
 
 class BatchStream:
@@ -83,6 +126,7 @@ class BatchStream:
         target_tokens: likewise for the target.
         micro_batches: M, the shares an update is cut into.
         seed: decides composition and order.
+        groups, temperature: see `plan_batches`.
 
     Raises:
         ValueError: there are no pairs, or a pair does not fit a micro-batch even alone.
@@ -97,6 +141,8 @@ class BatchStream:
         target_tokens: int,
         micro_batches: int = 1,
         seed: int = 1,
+        groups: NDArray[Any] | None = None,
+        temperature: float = 1.0,
     ) -> None:
         if micro_batches < 1:
             raise ValueError(f"micro_batches must be at least 1, not {micro_batches}.")
@@ -106,9 +152,10 @@ class BatchStream:
             "target_tokens": target_tokens // micro_batches,
         }
         self.micro_batches, self.seed = micro_batches, seed
+        self._groups, self._temperature = groups, temperature
         _check_lengths(source_lengths, target_lengths, **self._budgets)
         self._epoch_starts = [0]
-        self._plans: dict[int, list[IndexArray]] = {}
+        self._plans: dict[int, BatchPlan] = {}
 
     def update(self, update: int) -> list[IndexArray]:
         """The pair indices of each of the M micro-batches of the 0-based optimisation update."""
@@ -124,7 +171,8 @@ class BatchStream:
         if self.micro_batches % world_size:
             raise ValueError(
                 f"{world_size} processes cannot share {self.micro_batches} micro-batches equally; "
-                f"set batching.micro_batches to a multiple of {world_size}."
+                f"start a number of them that divides {self.micro_batches}, or, for a new run, set batching.micro_batches to a multiple of "
+                f"{world_size}."
             )
         return self.update(update)[rank::world_size]
 
@@ -155,13 +203,19 @@ class BatchStream:
             self._epoch_starts.append(self._epoch_starts[-1] + batches)
         return bisect_right(self._epoch_starts, position) - 1
 
-    def _plan(self, epoch: int) -> list[IndexArray]:
+    def _plan(self, epoch: int) -> BatchPlan:
         """The plan of an epoch. The two used last are kept: an update may need the end of one and the beginning of the next."""
         if epoch not in self._plans:
             while len(self._plans) > 1:
                 del self._plans[next(iter(self._plans))]
             self._plans[epoch] = plan_batches(
-                self._source_lengths, self._target_lengths, **self._budgets, seed=self.seed, epoch=epoch
+                self._source_lengths,
+                self._target_lengths,
+                **self._budgets,
+                seed=self.seed,
+                epoch=epoch,
+                groups=self._groups,
+                temperature=self._temperature,
             )
         return self._plans[epoch]
 
@@ -211,7 +265,7 @@ def _check_lengths(
 
 def _order_by_length(
     sources: LengthArray, targets: LengthArray, generator: np.random.Generator
-) -> IndexArray:
+) -> NDArray[Any]:
     """Pairs by target, then source length, random among equals.
 
     Sources rise and fall in turn from one target length to the next, so that neighbours at the border are alike on both sides.
@@ -221,23 +275,47 @@ def _order_by_length(
     kind: Any = (
         np.uint16 if limit < 2**16 else np.int64
     )  # 16 bits are sorted by radix: several times faster on millions of pairs
-    target_key = targets[order].astype(kind)
-    target_key += (generator.random(len(order), dtype=np.float32) * (target_key // _JITTER + 1)).astype(kind)
-    source_key = sources[order].astype(kind)
+    target_key = targets.astype(kind)[order]
+    jitter = generator.random(len(order), dtype=np.float32)
+    jitter *= target_key // _JITTER + 1
+    target_key += jitter.astype(kind)
+    del jitter
+    source_key = sources.astype(kind)[order]
     np.subtract(limit, source_key, out=source_key, where=target_key % 2 == 1, casting="unsafe")
-    return order[np.lexsort((source_key, target_key))]
+    by_length = np.empty(len(order), dtype=np.min_scalar_type(len(order)))
+    done = 0
+    for low, high in _key_ranges(target_key):
+        block = np.flatnonzero((target_key >= low) & (target_key < high))
+        block = block[np.lexsort((source_key[block], target_key[block]))]
+        by_length[done : done + len(block)] = order[block]
+        done += len(block)
+    return by_length
 
 
-def _cut(sources: LengthArray, targets: LengthArray, source_tokens: int, target_tokens: int) -> list[int]:
+def _key_ranges(keys: NDArray[Any]) -> list[tuple[int, int]]:
+    """Half-open ranges of values that part `keys` into blocks of about `_SORTED_AT_ONCE`, judged by a sample; equal keys stay together."""
+    sample = np.sort(keys[::_SAMPLED])
+    firsts = np.unique(sample[_SORTED_AT_ONCE // _SAMPLED :: _SORTED_AT_ONCE // _SAMPLED]).tolist()
+    return list(itertools.pairwise([0, *firsts, int(keys.max()) + 1]))
+
+
+def _cut(
+    order: NDArray[Any], sources: LengthArray, targets: LengthArray, source_tokens: int, target_tokens: int
+) -> IndexArray:
     """Where each batch ends if every one takes as many of the pairs, in this order, as its budgets allow."""
-    ends = [0]
-    while ends[-1] < len(sources):
-        start = ends[-1]
-        # A batch is never shorter than its first pair: that bounds what has to be looked at.
-        at_most = min(source_tokens // int(sources[start]), target_tokens // int(targets[start]))
-        pairs = np.arange(1, min(at_most, len(sources) - start) + 1)
-        longest_source = np.maximum.accumulate(sources[start : start + len(pairs)])
-        longest_target = np.maximum.accumulate(targets[start : start + len(pairs)])
-        fits = (pairs * longest_source <= source_tokens) & (pairs * longest_target <= target_tokens)
-        ends.append(start + int(np.count_nonzero(fits)))
-    return ends[1:]
+    ends = array("q")
+    pairs = longest_source = longest_target = 0
+    for start in range(0, len(order), _CUT_AT_ONCE):
+        some = order[start : start + _CUT_AT_ONCE]
+        lengths = zip(sources[some].tolist(), targets[some].tolist(), strict=True)
+        for place, (source, target) in enumerate(lengths, start):
+            pairs += 1
+            if source > longest_source:
+                longest_source = source
+            if target > longest_target:
+                longest_target = target
+            if pairs * longest_source > source_tokens or pairs * longest_target > target_tokens:
+                ends.append(place)
+                pairs, longest_source, longest_target = 1, source, target
+    ends.append(len(order))
+    return np.frombuffer(ends, dtype=np.int64)

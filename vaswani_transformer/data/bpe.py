@@ -5,12 +5,15 @@ decoding takes that one space away again: a word then has the same ids at the be
 """
 
 import itertools
+import json
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 from transformers.tokenization_utils_base import VERY_LARGE_INTEGER
+
+from ..pipeline_translation import language_token
 
 PAD_TOKEN, BOS_TOKEN, EOS_TOKEN = CONTROL_TOKENS = ("<pad>", "<s>", "</s>")
 """Ids 0, 1 and 2."""
@@ -27,6 +30,7 @@ def train_tokenizer(
     *,
     min_frequency: int = 2,
     model_max_length: int = VERY_LARGE_INTEGER,
+    target_languages: Sequence[str] = (),
     progress: bool = False,
 ) -> PreTrainedTokenizerFast:
     """Learn one vocabulary for both languages.
@@ -42,6 +46,8 @@ def train_tokenizer(
         min_frequency: a pair of symbols seen less often is not merged.
         model_max_length: in tokens; longer text is warned about, and cut where a caller asks for truncation. No limit by default: this
             model's positions are computed for any length.
+        target_languages: codes such as `fr`, each of which gets a control token, `<2fr>`, that tells a model of several target languages
+            which one is wanted.
         progress: show a progress bar.
 
     Raises:
@@ -55,22 +61,68 @@ def train_tokenizer(
         raise TypeError(
             "The texts to train a tokenizer on must be a list or a stream of sentences, not one string; put it into a list."
         )
-    if vocab_size < SMALLEST_VOCABULARY:
+    controls = [*CONTROL_TOKENS, *map(language_token, target_languages)]
+    if vocab_size < SMALLEST_VOCABULARY + len(target_languages):
         raise ValueError(
-            f"vocab_size={vocab_size} is too small: {len(CONTROL_TOKENS)} control tokens and the 256 bytes need "
-            f"{SMALLEST_VOCABULARY} entries before the first merge; a few thousand is a usual size."
+            f"vocab_size={vocab_size} is too small: {len(controls)} control tokens and the 256 bytes need {len(controls) + 256} entries "
+            "before the first merge; a few thousand is a usual size."
         )
     backend = _untrained_backend()
     trainer = trainers.BpeTrainer(
         vocab_size=vocab_size,
         min_frequency=min_frequency,
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
-        special_tokens=list(CONTROL_TOKENS),
+        special_tokens=controls,
         show_progress=progress,
     )
     backend.train_from_iterator(_batches(texts), trainer=trainer)
     _warn_if_smaller(backend.get_vocab_size(), vocab_size, min_frequency)
     return _as_transformers_tokenizer(backend, model_max_length)
+
+
+def extend_tokenizer(
+    tokenizer: PreTrainedTokenizerFast,
+    texts: Iterable[str],
+    vocab_size: int,
+    *,
+    min_frequency: int = 2,
+    target_languages: Sequence[str] = (),
+    progress: bool = False,
+) -> PreTrainedTokenizerFast:
+    """A vocabulary of `vocab_size` entries: those of `tokenizer` with their ids, and behind them what `texts` ask for most.
+
+    The tokens of those `target_languages` that have none come first. The merges learnt from `texts` come after all old ones, so that old
+    words are cut as before unless a new merge joins their pieces.
+
+    Raises:
+        ValueError: `tokenizer` is none of `train_tokenizer`, or has `vocab_size` entries already; or see `train_tokenizer`.
+    """
+    state = json.loads(tokenizer.backend_tokenizer.to_str())
+    if state["model"]["type"] != "BPE" or "Ġ" not in state["model"]["vocab"]:
+        raise ValueError(
+            "Only a byte-level BPE can be extended; set `tokenizer.method` to `keep` or `train`."
+        )
+    vocabulary, merges = state["model"]["vocab"], state["model"]["merges"]
+    for token in map(language_token, target_languages):
+        if token not in vocabulary:
+            vocabulary[token] = len(vocabulary)
+            control = {**state["added_tokens"][0], "id": vocabulary[token], "content": token}
+            state["added_tokens"].append(control)
+    if len(vocabulary) >= vocab_size:
+        raise ValueError(
+            f"The tokenizer has {len(vocabulary)} entries already, and `tokenizer.vocab_size` is {vocab_size}; ask for more, or keep it as "
+            "it is."
+        )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # what counts is how many are reached together
+        learnt = train_tokenizer(texts, vocab_size, min_frequency=min_frequency, progress=progress)
+    for left, right in json.loads(learnt.backend_tokenizer.to_str())["model"]["merges"]:
+        is_new = left + right not in vocabulary and left in vocabulary and right in vocabulary
+        if is_new and len(vocabulary) < vocab_size:
+            vocabulary[left + right] = len(vocabulary)
+            merges.append([left, right])
+    _warn_if_smaller(len(vocabulary), vocab_size, min_frequency)
+    return _as_transformers_tokenizer(Tokenizer.from_str(json.dumps(state)), tokenizer.model_max_length)
 
 
 def _untrained_backend() -> Tokenizer:

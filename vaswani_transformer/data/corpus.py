@@ -15,13 +15,16 @@ import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from io import BufferedIOBase
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from ..recipe import CleaningSettings, CorpusSpec
 from ..run_folder import file_sha256
 from .builtin_corpus import Split, builtin_pairs
+from .workers import in_chunks, map_in_order
 
 _OPENERS: dict[str, Callable[[Path], BufferedIOBase]] = {".gz": gzip.GzipFile, ".xz": lzma.LZMAFile}
 _ROWS_PER_READ = 1000
@@ -40,13 +43,14 @@ class SentencePair(NamedTuple):
     """A sentence and its translation, and where they were read.
 
     `origin` is the file, as the recipe names it (of two line-aligned ones the source's), or the data set. `line` counts from 1: lines in
-    text files, the header included, so that an editor finds it; rows elsewhere.
+    text files, the header included, so that an editor finds it; rows elsewhere. `language` is the target's, where there are several.
     """
 
     source: str
     target: str
     origin: str
     line: int
+    language: str | None = None
 
 
 @dataclass
@@ -101,7 +105,10 @@ def read_pairs(spec: CorpusSpec, root: str | Path, languages: tuple[str, str]) -
 
 
 def clean(
-    pairs: Iterable[SentencePair], settings: CleaningSettings, held_out: Iterable[SentencePair] = ()
+    pairs: Iterable[SentencePair],
+    settings: CleaningSettings,
+    held_out: Iterable[SentencePair] = (),
+    processes: int = 1,
 ) -> tuple[Iterator[SentencePair], CleaningReport]:
     """Hand on the pairs worth training on, without white space at their ends and otherwise as they are.
 
@@ -121,13 +128,15 @@ def clean(
         pairs: the training pairs.
         settings: limits, and which reasons apply.
         held_out: the pairs of the validation and test sets, read at once.
+        processes: that look at the pairs; the outcome does not depend on it.
 
     Returns:
         The stream of kept pairs, and the report, which counts along and is complete when the stream ends.
     """
     report = CleaningReport()
     questions = {_fingerprint(_plain(pair.source)) for pair in held_out} if settings.drop_held_out else set()
-    return _clean(pairs, settings, questions, report), report
+    judge = partial(_judge, settings=settings, questions=questions)
+    return _clean(map_in_order(judge, in_chunks(pairs), processes), report), report
 
 
 def file_hashes(spec: CorpusSpec, root: str | Path, languages: tuple[str, str]) -> dict[str, str]:
@@ -146,20 +155,25 @@ def file_hashes(spec: CorpusSpec, root: str | Path, languages: tuple[str, str]) 
     digest = hashlib.sha256()
     for pair in read_pairs(spec, root, languages):
         _update_digest(digest, pair)
-    return {":".join(filter(None, (spec.path or spec.format, spec.name, spec.split))): digest.hexdigest()}
+    parts = (spec.path or spec.format, spec.name, spec.split, spec.target_language)
+    return {":".join(filter(None, parts)): digest.hexdigest()}
 
 
 def _clean(
-    pairs: Iterable[SentencePair], settings: CleaningSettings, questions: set[int], report: CleaningReport
+    judged: Iterable[tuple[list[SentencePair], list[str | int | None]]], report: CleaningReport
 ) -> Iterator[SentencePair]:
+    """What only one who sees all pairs can do: count, digest, and know what came before."""
     seen: set[int] = set()
     digest = hashlib.sha256()
-    for pair in pairs:
+    for pair, verdict in chain.from_iterable(zip(*both, strict=True) for both in judged):
         report.pairs_in += 1
         _update_digest(digest, pair)
-        if reason := _reason_to_drop(pair, settings, questions, seen):
+        reason = "duplicate" if verdict in seen else verdict
+        if isinstance(reason, str):
             report.dropped[reason] += 1
             continue
+        if isinstance(verdict, int):
+            seen.add(verdict)
         trimmed = pair._replace(source=pair.source.strip(), target=pair.target.strip())
         report.trimmed += trimmed != pair
         report.kept += 1
@@ -167,9 +181,14 @@ def _clean(
     report.text_sha256 = digest.hexdigest()
 
 
-def _reason_to_drop(
-    pair: SentencePair, settings: CleaningSettings, questions: set[int], seen: set[int]
-) -> str | None:
+def _judge(
+    pairs: Iterable[SentencePair], settings: CleaningSettings, questions: set[int]
+) -> list[str | int | None]:
+    """For each pair the reason to drop it; or else, where duplicates are dropped, the hash by which they are known."""
+    return [_verdict(pair, settings, questions) for pair in pairs]
+
+
+def _verdict(pair: SentencePair, settings: CleaningSettings, questions: set[int]) -> str | int | None:
     if not (_VISIBLE.search(pair.source) and _VISIBLE.search(pair.target)):
         return "empty_side"
     shorter, longer = sorted((_count_words(pair.source), _count_words(pair.target)))
@@ -178,16 +197,13 @@ def _reason_to_drop(
     if longer > settings.max_length_ratio * shorter:
         return "length_ratio"
     source, target = _plain(pair.source), _plain(pair.target)
+    # The same words may be the translation into two languages
+    language = "" if pair.language is None else f"\n{pair.language}"
     if settings.drop_identical_sides and source == target:
         return "identical_sides"
     if questions and _fingerprint(source) in questions:
         return "held_out"
-    if settings.drop_duplicates:
-        fingerprint = _fingerprint(f"{source}\n{target}")
-        if fingerprint in seen:
-            return "duplicate"
-        seen.add(fingerprint)
-    return None
+    return _fingerprint(f"{source}\n{target}{language}") if settings.drop_duplicates else None
 
 
 def _count_words(text: str) -> int:

@@ -1,12 +1,13 @@
 """Token ids on disk: written once as a stream, then memory-mapped, so that a corpus larger than memory trains like a small one."""
 
 import hashlib
-import itertools
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
+from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,15 +15,16 @@ from tqdm.auto import tqdm
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from ..atomic_folder import atomic_folder
+from ..pipeline_translation import target_languages
 from ..run_folder import read_json, write_json
-from .corpus import SentencePair
+from .corpus import CleaningReport, SentencePair
+from .workers import in_chunks, map_in_order
 
 _INDEX = "index.json"
-_PAIRS_PER_BATCH = 2000
 
 
 class TokenSequences:
-    """Sequences of different length in one flat array.
+    """Sequences of different length in one flat array. In memory are 4 bytes a sequence, its length; the rest is where it was.
 
     Args:
         flat: [tokens] ids of all sequences, one after another.
@@ -31,7 +33,8 @@ class TokenSequences:
 
     def __init__(self, flat: NDArray[Any], offsets: NDArray[np.int64]) -> None:
         self._flat, self._offsets = flat, offsets
-        self.lengths: NDArray[np.int32] = np.diff(offsets).astype(np.int32)
+        self.lengths: NDArray[np.int32] = np.empty(len(offsets) - 1, dtype=np.int32)
+        np.subtract(offsets[1:], offsets[:-1], out=self.lengths, casting="same_kind")
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -50,7 +53,12 @@ class TokenSequences:
 
 
 class EncodedCorpus:
-    """A corpus as `encode_corpus` left it in a folder. Opening reads the offsets only; ids are paged in as they are used."""
+    """A corpus as `encode_corpus` left it in a folder. Opening reads the offsets only; ids are paged in as they are used.
+
+    Attributes:
+        target_languages: of which each pair has one; empty where there is no choice.
+        languages: [n] the place of each pair's language among them; None where there is no choice.
+    """
 
     def __init__(
         self, folder: Path, index: dict[str, Any], source: TokenSequences, target: TokenSequences
@@ -59,6 +67,10 @@ class EncodedCorpus:
         self.source, self.target = source, target
         self._lines = _mapped(folder, "lines", np.int64, len(source))
         self._origins = _mapped(folder, "origins", np.uint16, len(source))
+        self.target_languages: list[str] = index.get("target_languages", [])
+        self.languages = (
+            _mapped(folder, "languages", np.uint16, len(source)) if self.target_languages else None
+        )
 
     @classmethod
     def open(cls, folder: str | Path) -> "EncodedCorpus":
@@ -121,6 +133,9 @@ def encode_corpus(
     folder: str | Path,
     *,
     max_tokens: int,
+    target_languages: Sequence[str] = (),
+    cleaning: CleaningReport | None = None,
+    processes: int = 1,
     progress: bool = False,
 ) -> EncodedCorpus:
     """Write the token ids of `pairs` to `folder` and open it. What stood there before is replaced, once all is written.
@@ -130,6 +145,9 @@ def encode_corpus(
         tokenizer: any tokenizer whose `tokenizer(text)` and `tokenizer(text_target=text)` end with `</s>`.
         folder: comes to be under this name only when it is complete.
         max_tokens: a pair with a longer side, `</s>` included, is dropped and counted in `index["dropped_too_long"]`.
+        target_languages: where there are several; each pair is of one, whose token `tokenizer` must know, and begins with it.
+        cleaning: kept in the index as it is when the last pair has been read.
+        processes: that encode; what is written does not depend on it.
         progress: show a progress bar.
 
     Raises:
@@ -138,12 +156,12 @@ def encode_corpus(
     """
     folder = Path(folder)
     with atomic_folder(folder) as unfinished:
-        writer = _Writer(unfinished, len(tokenizer))
+        writer = _Writer(unfinished, len(tokenizer), target_languages)
         with writer:
-            for batch in _in_batches(
-                tqdm(pairs, desc="encoding", unit=" pairs", unit_scale=True, disable=not progress)
-            ):
-                writer.add(batch, *_encode(batch, tokenizer), max_tokens)
+            bar = tqdm(pairs, desc="encoding", unit=" pairs", unit_scale=True, disable=not progress)
+            encode = partial(_encode, tokenizer=tokenizer, max_tokens=max_tokens, dtype=writer.dtype)
+            for batch, encoded in map_in_order(encode, in_chunks(bar), processes):
+                writer.add(batch, encoded)
         if not writer.index["pairs"]:
             dropped = writer.index["dropped_too_long"]
             raise ValueError(
@@ -152,7 +170,12 @@ def encode_corpus(
             )
         write_json(
             unfinished / _INDEX,
-            {**writer.index, "max_tokens": max_tokens, "tokenizer_hash": tokenizer_hash(tokenizer)},
+            {
+                **writer.index,
+                "max_tokens": max_tokens,
+                "tokenizer_hash": tokenizer_hash(tokenizer),
+                "cleaning": cleaning and cleaning.to_dict(),
+            },
         )
     return EncodedCorpus.open(folder)
 
@@ -170,25 +193,38 @@ def tokenizer_hash(tokenizer: PreTrainedTokenizerBase) -> str:
     return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
 
 
+class _EncodedPairs(NamedTuple):
+    """Some pairs without the too long ones: which are left, and the ids and lengths of both sides one after another."""
+
+    kept: list[int]
+    source: NDArray[Any]
+    source_lengths: NDArray[np.int64]
+    target: NDArray[Any]
+    target_lengths: NDArray[np.int64]
+
+
 class _Writer:
     """The growing files of an unfinished corpus, and the index that describes them."""
 
-    def __init__(self, folder: Path, vocab_size: int) -> None:
+    def __init__(self, folder: Path, vocab_size: int, target_languages: Sequence[str]) -> None:
         self._folder = folder
-        self._dtype = np.dtype(np.uint16 if vocab_size <= 2**16 else np.uint32)
+        self._languages = {language: place for place, language in enumerate(target_languages)}
+        self.dtype = np.dtype(np.uint16 if vocab_size <= 2**16 else np.uint32)
         self.index: dict[str, Any] = {
             "pairs": 0,
             "dropped_too_long": 0,
             "source_tokens": 0,
             "target_tokens": 0,
-            "dtype": self._dtype.name,
+            "dtype": self.dtype.name,
             "origins": [],
+            "target_languages": list(target_languages),
         }
         self._files: dict[str, BinaryIO] = {}
         self._stack = ExitStack()
 
     def __enter__(self) -> "_Writer":
-        for name in ("source", "target", "source_offsets", "target_offsets", "lines", "origins"):
+        names = ["source", "target", "source_offsets", "target_offsets", "lines", "origins"]
+        for name in [*names, "languages"] if self._languages else names:
             self._files[name] = self._stack.enter_context(open(_path(self._folder, name), "wb"))
         for side in ("source", "target"):
             self._files[f"{side}_offsets"].write(np.zeros(1, dtype=np.int64).tobytes())
@@ -197,30 +233,22 @@ class _Writer:
     def __exit__(self, *exception: Any) -> None:
         self._stack.close()
 
-    def add(
-        self,
-        pairs: Sequence[SentencePair],
-        sources: list[list[int]],
-        targets: list[list[int]],
-        max_tokens: int,
-    ) -> None:
-        kept = [
-            i for i in range(len(pairs)) if len(sources[i]) <= max_tokens and len(targets[i]) <= max_tokens
-        ]
-        for side, sequences in (("source", sources), ("target", targets)):
-            self._add_side(side, [sequences[i] for i in kept])
-        self._write("lines", [pairs[i].line for i in kept], np.int64)
-        self._write("origins", [self._origin(pairs[i].origin) for i in kept], np.uint16)
-        self.index["pairs"] += len(kept)
-        self.index["dropped_too_long"] += len(pairs) - len(kept)
+    def add(self, pairs: Sequence[SentencePair], encoded: _EncodedPairs) -> None:
+        self._add_side("source", encoded.source, encoded.source_lengths)
+        self._add_side("target", encoded.target, encoded.target_lengths)
+        self._write("lines", [pairs[i].line for i in encoded.kept], np.int64)
+        self._write("origins", [self._origin(pairs[i].origin) for i in encoded.kept], np.uint16)
+        if self._languages:
+            self._write(
+                "languages", [self._languages[str(pairs[i].language)] for i in encoded.kept], np.uint16
+            )
+        self.index["pairs"] += len(encoded.kept)
+        self.index["dropped_too_long"] += len(pairs) - len(encoded.kept)
 
-    def _add_side(self, side: str, sequences: list[list[int]]) -> None:
-        offsets = self.index[f"{side}_tokens"] + np.cumsum(
-            [len(sequence) for sequence in sequences], dtype=np.int64
-        )
-        self._write(side, list(itertools.chain.from_iterable(sequences)), self._dtype)
-        self._write(f"{side}_offsets", offsets, np.int64)
-        self.index[f"{side}_tokens"] = int(offsets[-1]) if len(offsets) else self.index[f"{side}_tokens"]
+    def _add_side(self, side: str, ids: NDArray[Any], lengths: NDArray[np.int64]) -> None:
+        self._write(side, ids, self.dtype)
+        self._write(f"{side}_offsets", self.index[f"{side}_tokens"] + np.cumsum(lengths), np.int64)
+        self.index[f"{side}_tokens"] += len(ids)
 
     def _origin(self, name: str) -> int:
         names = self.index["origins"]
@@ -233,6 +261,30 @@ class _Writer:
 
 
 def _encode(
+    pairs: Sequence[SentencePair],
+    tokenizer: PreTrainedTokenizerBase,
+    max_tokens: int,
+    dtype: np.dtype[Any],
+) -> _EncodedPairs:
+    sources, targets = _ids(pairs, tokenizer)
+    tokens = target_languages(tokenizer)
+    sources = [
+        ids if pair.language is None else [tokens[pair.language], *ids]
+        for pair, ids in zip(pairs, sources, strict=True)
+    ]
+    kept = [i for i in range(len(pairs)) if len(sources[i]) <= max_tokens and len(targets[i]) <= max_tokens]
+    return _EncodedPairs(kept, *_flat(sources, kept, dtype), *_flat(targets, kept, dtype))
+
+
+def _flat(
+    sequences: list[list[int]], kept: list[int], dtype: np.dtype[Any]
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    lengths = np.array([len(sequences[i]) for i in kept], dtype=np.int64)
+    ids = chain.from_iterable(sequences[i] for i in kept)
+    return np.fromiter(ids, dtype, count=int(lengths.sum())), lengths
+
+
+def _ids(
     pairs: Sequence[SentencePair], tokenizer: PreTrainedTokenizerBase
 ) -> tuple[list[list[int]], list[list[int]]]:
     sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
@@ -252,12 +304,6 @@ def _encode_fast(texts: list[str], tokenizer: PreTrainedTokenizerFast) -> list[l
     # The backend does not keep this setting by itself; without it, text that spells a control token would become one.
     backend.encode_special_tokens = tokenizer.split_special_tokens
     return [encoding.ids for encoding in backend.encode_batch_fast(texts)]
-
-
-def _in_batches(pairs: Iterable[SentencePair]) -> Iterator[list[SentencePair]]:
-    iterator = iter(pairs)
-    while batch := list(itertools.islice(iterator, _PAIRS_PER_BATCH)):
-        yield batch
 
 
 def _path(folder: Path, name: str) -> Path:

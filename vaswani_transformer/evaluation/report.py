@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from transformers import PreTrainedModel
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from ..checksums import CHECKSUMS, find_damage
 from ..data.corpus import SentencePair, read_pairs
+from ..pipeline_translation import target_languages
 from ..recipe import CorpusSpec, Recipe, load_recipe
 from ..run_folder import RunFolder, file_sha256, read_json, write_json
 from ..translation.checkpoint import load_translator, local_folder
@@ -62,12 +64,14 @@ def evaluate_run(
 
     Raises:
         FileNotFoundError: the run has no averaged checkpoint.
-        ValueError: a test set cannot be read, or `published` names one that is not there.
+        ValueError: the checkpoint is damaged, a test set cannot be read, or `published` names one that is not there.
     """
     if not run.averaged.is_dir():
         raise FileNotFoundError(
             f"There is no averaged checkpoint {run.averaged}; finish the training of this run first."
         )
+    if (run.averaged / CHECKSUMS).is_file() and (damage := find_damage(run.averaged)):
+        raise ValueError(f"{damage}; delete {run.averaged} and train again, which only averages anew.")
     recipe = recipe or load_recipe(run.recipe)
     evaluation = evaluate_model(
         run.averaged,
@@ -106,7 +110,7 @@ def evaluate_model(
     Args:
         model_name: a folder, or a repository of the Hub.
         test_sets: the corpora by name.
-        languages: codes of source and target.
+        languages: codes of source and target; a test set's own target language goes before.
         root: where relative file names of the test sets start.
         batch_tokens: see `translate`.
         lowercase: score without regard to case.
@@ -122,20 +126,20 @@ def evaluate_model(
         ValueError: a test set cannot be read, `published` does not fit, or the tokenizer does not fit the model.
     """
     _check_published(published, test_sets)
-    texts = {name: list(read_pairs(corpus, root, languages)) for name, corpus in test_sets.items()}
+    targets = {name: corpus.target_language or languages[1] for name, corpus in test_sets.items()}
+    texts = {
+        name: list(read_pairs(corpus, root, (languages[0], targets[name])))
+        for name, corpus in test_sets.items()
+    }
     folder = local_folder(model_name)
     model, tokenizer = load_translator(folder)
+    settings = {"batch_tokens": batch_tokens, "progress": progress, **generate_kwargs}
     results = []
     for name, pairs in texts.items():
-        sources = [pair.source for pair in pairs]
-        started = time.perf_counter()
-        hypotheses = translate(
-            model, tokenizer, sources, batch_tokens=batch_tokens, progress=progress, **generate_kwargs
-        )
-        measured = {"name": name, "pairs": len(pairs), "seconds": round(time.perf_counter() - started, 3)}
+        hypotheses, measured = _translate(model, tokenizer, pairs, targets[name], settings)
         others = [entry._asdict() for entry in published if entry.test_set == name]
-        compared = _compare(hypotheses, pairs, test_sets[name], languages[1], lowercase)
-        results.append(measured | compared | {"published": others})
+        compared = _compare(hypotheses, pairs, test_sets[name], targets[name], lowercase)
+        results.append({"name": name} | measured | compared | {"published": others})
     return {
         "model": str(model_name),
         "weights_sha256": {file.name: file_sha256(file) for file in _weights(folder)},
@@ -148,6 +152,22 @@ def evaluate_model(
         "device": _device_name(model.device),
         **_circumstances(),
     }
+
+
+def _translate(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    pairs: Sequence[SentencePair],
+    target_language: str,
+    settings: Mapping[str, Any],
+) -> tuple[list[str], dict[str, Any]]:
+    """Translations, and what there is to say about the translating: of a model of several target languages, which was asked for."""
+    chosen = target_language if target_languages(tokenizer) else None
+    started = time.perf_counter()
+    sources = [pair.source for pair in pairs]
+    hypotheses = translate(model, tokenizer, sources, target_language=chosen, **settings)
+    measured = {"pairs": len(pairs), "seconds": round(time.perf_counter() - started, 3)}
+    return hypotheses, measured if chosen is None else {**measured, "tgt_lang": chosen}
 
 
 def score_lines(evaluation: Mapping[str, Any]) -> list[str]:

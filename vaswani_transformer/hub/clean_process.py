@@ -1,7 +1,7 @@
 """A stranger's computer: load a published folder where `vaswani_transformer` cannot be imported, and translate one sentence.
 
-`publish.check` runs this file as a program, with the folder and the sentence as arguments; it prints the translation as
-JSON. It imports nothing of the package, which is the point of it.
+`publish.check` runs this file as a program, with the folder, the sentence and, where there is a choice, the target language as
+arguments; it prints the translation as JSON. It imports nothing of the package, which is the point of it.
 """
 
 import json
@@ -26,7 +26,7 @@ class WithoutThePackage(MetaPathFinder):
         return None
 
 
-def translate_as_a_stranger(folder: str, sentence: str) -> str:
+def translate_as_a_stranger(folder: str, sentence: str, tgt_lang: str | None = None) -> str:
     """Load `folder` in every way that its card promises; return the pipeline's translation."""
     sys.meta_path.insert(0, WithoutThePackage())
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
@@ -35,7 +35,7 @@ def translate_as_a_stranger(folder: str, sentence: str) -> str:
     AutoModelForSeq2SeqLM.from_pretrained(folder, trust_remote_code=True)
     task: Any = "translation"  # which transformers' own type hints no longer know
     translator = pipeline(task, model=folder, trust_remote_code=True)
-    return translator(sentence)[0]["translation_text"]
+    return translator(sentence, tgt_lang=tgt_lang)[0]["translation_text"]
 
 
 if __name__ == "__main__":

@@ -73,7 +73,7 @@ def render_card(run: RunFolder, *, model_id: str | None = None, picture: str = "
     evaluation = _read(run.evaluation, "evaluate the run first (scripts/evaluate_model.py --run)")
     weights = _written(run.averaged / "model.safetensors", "finish the training first")
     return (
-        _environment()
+        card_environment()
         .get_template("template.md")
         .render(
             metadata=card_metadata(recipe, evaluation).to_yaml(),
@@ -81,11 +81,12 @@ def render_card(run: RunFolder, *, model_id: str | None = None, picture: str = "
             picture=picture,
             recipe=recipe,
             source=_LANGUAGE_NAMES.get(recipe.source_language, recipe.source_language),
-            target=_LANGUAGE_NAMES.get(recipe.target_language, recipe.target_language),
+            target=", ".join(_LANGUAGE_NAMES.get(code, code) for code in recipe.translates_into),
             metric_names=_METRIC_NAMES,
             config=_read(run.averaged / "config.json", "finish the training first"),
             search=_read(run.averaged / "generation_config.json", "finish the training first"),
             evaluation=evaluation,
+            tgt_lang=evaluation["test_sets"][0].get("tgt_lang"),
             cleaning=_read(run.cleaning, "train first"),
             training=_read(run.training, "train first"),
             parameters=count_parameters(weights),
@@ -99,8 +100,8 @@ def card_metadata(recipe: Recipe, evaluation: dict[str, Any]) -> ModelCardData:
     trained_on = sorted({spec.path for spec in recipe.data.train if spec.format == "hub" and spec.path})
     return ModelCardData(
         model_name=recipe.name,
-        language=list(recipe.languages),
-        **_licence(recipe.data.licence),
+        language=list(dict.fromkeys([recipe.source_language, *recipe.translates_into])),
+        **licence_metadata(recipe.data.licence),
         library_name="transformers",
         pipeline_tag="translation",
         tags=["translation", "vaswani", "transformer", "attention-is-all-you-need"],
@@ -125,7 +126,7 @@ def count_parameters(weights: Path) -> int:
 def _eval_result(evaluation: dict[str, Any], test_set: dict[str, Any], metric: str) -> EvalResult:
     """One score. The Hub tells test sets apart by type, config and split alone, so these must differ between them."""
     spec = CorpusSpec(**test_set["corpus"])
-    pair = f"{evaluation['source_language']}-{evaluation['target_language']}"
+    pair = f"{evaluation['source_language']}-{spec.target_language or evaluation['target_language']}"
     split = spec.split or "test"
     return EvalResult(
         task_type="translation",
@@ -142,14 +143,15 @@ def _eval_result(evaluation: dict[str, Any], test_set: dict[str, Any], metric: s
     )
 
 
-def _licence(licence: str) -> dict[str, Any]:
+def licence_metadata(licence: str) -> dict[str, Any]:
     """The Hub knows short identifiers; anything else is `other` with a name."""
     if re.fullmatch(r"[a-z0-9][a-z0-9.-]*", licence):
         return {"license": licence}
     return {"license": "other", "license_name": re.sub(r"[^a-z0-9.]+", "-", licence.lower()).strip("-")}
 
 
-def _environment() -> Environment:
+def card_environment() -> Environment:
+    """Where the templates of the cards lie, and what they may call."""
     beside = Path(__file__).parent
     checkout = beside.parents[1] / "model_cards"
     environment = Environment(

@@ -12,6 +12,7 @@ from huggingface_hub import HfApi, constants
 from huggingface_hub.errors import HfHubHTTPError
 
 from ..atomic_folder import atomic_folder
+from ..checksums import CHECKSUMS
 from ..run_folder import RunFolder, file_sha256, read_json
 from . import clean_process
 from .model_card import write_card
@@ -20,9 +21,15 @@ MODEL_FILES = (
     "config.json",
     "generation_config.json",
     "model.safetensors",
-    "tokenizer.json",
     "tokenizer_config.json",
 )
+TOKENIZERS = (
+    ("tokenizer.json",),
+    ("source.spm", "target.spm", "vocab.json"),
+    ("merges.txt", "vocab-src.json", "vocab-tgt.json"),
+)
+"""What a tokenizer consists of: ours, Marian's, and the one of models that came from fairseq."""
+TOKENIZER_FILES = (*(name for names in TOKENIZERS for name in names), "target_vocab.json")
 CODE_FILES = (
     "configuration_vaswani.py",
     "modeling_vaswani.py",
@@ -110,12 +117,12 @@ def list_files(folder: Path) -> list[Path]:
     """
     files = sorted(folder.iterdir()) if folder.is_dir() else []
     names = {file.name for file in files}
-    if missing := [name for name in (*MODEL_FILES, "README.md") if name not in names]:
+    if missing := [*_missing(names), *({"README.md"} - names)]:
         raise PublishError(
             f"{folder} is neither a run's folder nor a published one: {', '.join(missing)} is missing."
         )
     for file in files:
-        if file.name not in (*MODEL_FILES, *CODE_FILES, *DOCUMENTS) or not file.is_file():
+        if file.name not in (*MODEL_FILES, *TOKENIZER_FILES, *CODE_FILES, *DOCUMENTS) or not file.is_file():
             raise PublishError(f"{file} does not belong in a published folder; remove it.")
     return files
 
@@ -129,13 +136,20 @@ def check(folder: Path) -> tuple[str, str]:
     Raises:
         PublishError: it did not work; the sentence ends with the process's last words.
     """
-    evaluation = folder / "evaluation.json"
-    sentence = (
-        read_json(evaluation)["test_sets"][0]["samples"][0]["source"]
-        if evaluation.is_file()
-        else _FIRST_SENTENCE
-    )
-    program = [sys.executable, "-E", "-P", clean_process.__file__, str(folder.absolute()), sentence]
+    sentence, languages = _FIRST_SENTENCE, []
+    if (folder / "evaluation.json").is_file():
+        first = read_json(folder / "evaluation.json")["test_sets"][0]
+        sentence = first["samples"][0]["source"]
+        languages = [first["tgt_lang"]] if "tgt_lang" in first else []
+    program = [
+        sys.executable,
+        "-E",
+        "-P",
+        clean_process.__file__,
+        str(folder.absolute()),
+        sentence,
+        *languages,
+    ]
     with tempfile.TemporaryDirectory() as elsewhere:
         environment = os.environ | {"HF_HUB_OFFLINE": "1", "HF_MODULES_CACHE": elsewhere}
         process = subprocess.run(
@@ -201,19 +215,26 @@ def upload(
 
 
 def _check_model(folder: Path) -> list[Path]:
-    """The files of an averaged checkpoint, all of them fit for the Hub."""
+    """The files of an averaged checkpoint, all of them fit for the Hub, which keeps hashes of its own."""
     files = sorted(folder.iterdir()) if folder.is_dir() else []
+    files = [file for file in files if file.name != CHECKSUMS]
     names = {file.name for file in files}
-    if missing := [name for name in MODEL_FILES if name not in names]:
+    if missing := _missing(names):
         raise FileNotFoundError(
             f"{folder} lacks {', '.join(missing)}; finish the training of this run first."
         )
     for file in files:
-        if file.name not in (*MODEL_FILES, *CODE_FILES) or not file.is_file():
+        if file.name not in (*MODEL_FILES, *TOKENIZER_FILES, *CODE_FILES) or not file.is_file():
             raise ValueError(
                 f"{file} is neither a model file nor code that a checkpoint needs, so it is not published; remove it."
             )
     return files
+
+
+def _missing(names: set[str]) -> list[str]:
+    """What a model lacks among these names; of the tokenizers, what the one does of which there is something."""
+    tokenizer = next((files for files in TOKENIZERS if names & set(files)), TOKENIZERS[0])
+    return [name for name in (*MODEL_FILES, *tokenizer) if name not in names]
 
 
 def _check_evaluation(run: RunFolder) -> None:

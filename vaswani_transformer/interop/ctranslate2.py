@@ -46,6 +46,7 @@ HONOURED = {
     "early_stopping",
     "eos_token_id",
     "extra_length",
+    "forced_eos_token_id",
     "length_penalty",
     "length_penalty_type",
     "max_length",
@@ -119,8 +120,16 @@ class Search:
     penalty: float
     is_gnmt: bool
     end_ids: list[int]
+    forced_end: int | None
+    """What stands in the last place of a translation that the limit cuts off."""
     pad_id: int
     options: dict[str, Any]
+
+    def cut_off(self, token_ids: list[int], limit: int) -> list[int]:
+        """`token_ids` of at most `limit` tokens, with the forced end where the limit came before the model's own."""
+        if self.forced_end is None or len(token_ids) < limit or token_ids[-1] in self.end_ids:
+            return token_ids
+        return [*token_ids[:-1], self.forced_end]
 
     def has_ended(self, hypothesis: Hypothesis) -> bool:
         return not hypothesis.token_ids or hypothesis.token_ids[-1] in self.end_ids
@@ -163,14 +172,15 @@ class CTranslate2Model(PaperSearch):
         engine: ctranslate2.Translator,
         config: VaswaniConfig,
         generation_config: GenerationConfig,
-        vocabulary: list[str],
+        source_names: list[str],
+        target_names: list[str],
     ) -> None:
-        """`vocabulary`: the engine's name of each token id."""
+        """`source_names`, `target_names`: the engine's name of each token id."""
         self.engine = engine
         self.config = config
         self.generation_config = generation_config
-        self.names = vocabulary
-        self.ids = {name: number for number, name in enumerate(vocabulary)}
+        self.source_names, self.target_names = source_names, target_names
+        self.ids = {name: number for number, name in enumerate(target_names)}
 
     @classmethod
     def from_pretrained(
@@ -196,7 +206,10 @@ class CTranslate2Model(PaperSearch):
             ValueError: the device cannot compute in `compute_type`.
         """
         folder = Path(folder)
-        for name in ("model.bin", "config.json", "shared_vocabulary.json", "generation_config.json"):
+        is_shared = not (folder / "source_vocabulary.json").is_file()
+        sides = ("shared", "shared") if is_shared else ("source", "target")
+        vocabularies = [f"{side}_vocabulary.json" for side in sides]
+        for name in ("model.bin", "config.json", *vocabularies, "generation_config.json"):
             if not (folder / name).is_file():
                 raise FileNotFoundError(
                     f"{folder} is no exported model: {name} is missing; make one with scripts/export.py --to ctranslate2."
@@ -212,7 +225,7 @@ class CTranslate2Model(PaperSearch):
             engine,
             VaswaniConfig.from_pretrained(folder),
             GenerationConfig.from_pretrained(folder),
-            read_json(folder / "shared_vocabulary.json"),
+            *(read_json(folder / name) for name in vocabularies),
         )
 
     def generate(
@@ -303,14 +316,16 @@ class CTranslate2Model(PaperSearch):
             "no_repeat_ngram_size": prepared.no_repeat_ngram_size,
             "repetition_penalty": prepared.repetition_penalty,
             "suppress_sequences": [
-                [self.names[number] for number in word]
+                [self.target_names[number] for number in word]
                 for word in prepared.bad_words_ids or []
                 if word != ends
             ],
         }
         pad_id = own.pad_token_id if prepared.pad_token_id is None else prepared.pad_token_id
+        forced = prepared.forced_eos_token_id
+        forced = forced[0] if isinstance(forced, list) else forced
         wanted = prepared.num_return_sequences
-        return Search(beams, wanted, prepared.length_penalty, is_gnmt, ends, pad_id, options)
+        return Search(beams, wanted, prepared.length_penalty, is_gnmt, ends, forced, pad_id, options)
 
     def _sources(
         self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None, pad_id: int
@@ -323,8 +338,10 @@ class CTranslate2Model(PaperSearch):
             raise ValueError(
                 f"A source has {longest} tokens, and this model has positions for {self.config.positions}; split it into sentences."
             )
-        check_ids(input_ids, len(self.names), "A source has the token id", "the tokenizer is another model's")
-        return [[self.names[number] for number in source] for source in sources]
+        check_ids(
+            input_ids, len(self.source_names), "A source has the token id", "the tokenizer is another model's"
+        )
+        return [[self.source_names[number] for number in source] for source in sources]
 
     def _limits(
         self,
@@ -373,7 +390,10 @@ class CTranslate2Model(PaperSearch):
             scores = result.scores or [0.0] * len(result.hypotheses)
             found.append(
                 [
-                    Hypothesis([self.ids[name] for name in names], score * len(names) ** penalty)
+                    Hypothesis(
+                        search.cut_off([self.ids[name] for name in names], limit),
+                        score * len(names) ** penalty,
+                    )
                     for names, score in zip(result.hypotheses, scores, strict=True)
                 ]
             )

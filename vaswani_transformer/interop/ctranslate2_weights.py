@@ -56,10 +56,10 @@ def ctranslate2_specification(original: Original) -> transformer_spec.Transforme
     )
     _set_stack(encoder, encoder.embeddings[0], model.model.encoder)
     _set_stack(decoder, decoder.embeddings, model.model.decoder)
-    decoder.projection.weight = model.lm_head.weight
+    _set_linear(decoder.projection, model.lm_head)
     specification = transformer_spec.TransformerSpec(encoder, decoder)
-    specification.register_source_vocabulary(original.token_names)
-    specification.register_target_vocabulary(original.token_names)
+    specification.register_source_vocabulary(original.source_names)
+    specification.register_target_vocabulary(original.target_names)
     for name, value in _configuration(original).items():
         specification.config.add_attribute(name, value)
     return specification
@@ -68,7 +68,7 @@ def ctranslate2_specification(original: Original) -> transformer_spec.Transforme
 def _configuration(original: Original) -> dict[str, object]:
     """One config.json for both: our settings, without the code that does not come along, and CTranslate2's."""
     config: Any = original.config
-    names = original.token_names
+    names = original.target_names
     own = json.loads(config.to_json_string())
     end = config.eos_token_id[0] if isinstance(config.eos_token_id, list) else config.eos_token_id
     return {
@@ -141,7 +141,9 @@ def _widened(rows: torch.Tensor, heads: int, width: int) -> torch.Tensor:
 
 
 def _set_linear(target: common_spec.LinearSpec, linear: nn.Linear) -> None:
-    target.weight, target.bias = linear.weight, linear.bias
+    target.weight = linear.weight
+    if linear.bias is not None:
+        target.bias = linear.bias
 
 
 def _set_norm(target: common_spec.LayerNormSpec, norm: nn.LayerNorm) -> None:

@@ -18,6 +18,9 @@ from ..run_folder import read_json
 GNMT_AS_POWER = 20 / (5 + 20)
 """Of GNMT's exponent: where an engine has only `length^p`, this power grows at 20 tokens as `((5 + length) / 6)^p` does."""
 
+VOCABULARIES = ("tokenizer.json", "vocab.json", "vocab-src.json")
+"""A tokenizer of ours has the first of these files, Marian's the second, that of a model from fairseq the third."""
+
 
 @dataclass(frozen=True)
 class Original:
@@ -31,13 +34,17 @@ class Original:
         return self.model.config
 
     @cached_property
-    def token_names(self) -> list[str]:
-        """The vocabulary in the order of its ids; ids that the model has and the tokenizer does not get names of their own."""
-        ids = range(self.config.vocab_size)
-        named = self.tokenizer.convert_ids_to_tokens(
-            [number for number in ids if number < len(self.tokenizer)]
-        )
-        return [*named, *(f"<unused {number}>" for number in ids[len(named) :])]
+    def source_names(self) -> list[str]:
+        """The source's vocabulary in the order of its ids; ids that the model has and the tokenizer does not get names of their own."""
+        return _in_order(self.tokenizer.get_vocab(), self.config.vocab_size)
+
+    @cached_property
+    def target_names(self) -> list[str]:
+        """The same of the target's vocabulary, where it has one of its own."""
+        if self.config.target_vocab_size is None:
+            return self.source_names
+        own = {name: number for number, name in self.tokenizer.decoder.items()}
+        return _in_order(own, self.config.target_vocab_size)
 
     def save_search_settings(self, folder: Path) -> None:
         """Write generation_config.json."""
@@ -45,6 +52,11 @@ class Original:
         # Under this mark, reading the file would drop the settings that are not Hugging Face's.
         settings._from_model_config = False
         settings.save_pretrained(folder)
+
+
+def _in_order(vocabulary: dict[str, int], entries: int) -> list[str]:
+    names = {number: name for name, number in vocabulary.items()}
+    return [names.get(number, f"<unused {number}>") for number in range(entries)]
 
 
 def read_original(folder: str | Path) -> Original:
@@ -55,9 +67,9 @@ def read_original(folder: str | Path) -> Original:
         ValueError: it holds another kind of model, damaged weights, or a tokenizer that does not fit.
     """
     folder = Path(folder)
-    for name in ("config.json", "tokenizer.json"):
-        if not (folder / name).is_file():
-            missing = "is not a folder" if not folder.is_dir() else f"has no {name}"
+    for names in (("config.json",), VOCABULARIES):
+        if not any((folder / name).is_file() for name in names):
+            missing = "is not a folder" if not folder.is_dir() else f"has no {names[0]}"
             raise FileNotFoundError(
                 f"{folder} {missing}; give the folder of a trained model, such as runs/NAME/averaged."
             )

@@ -55,7 +55,7 @@ def export_marian(folder: str | Path, out: str | Path) -> Path:
         check_expressible(original.config)
         weights = {name: tensor.float().contiguous() for name, tensor in _weights(original.model).items()}
         save_file(weights, unfinished / "model.safetensors", metadata={"format": "pt"})
-        write_json(unfinished / "config.json", _configuration(original.config))
+        write_json(unfinished / "config.json", marian_configuration(original.config))
         write_json(unfinished / "generation_config.json", _search_settings(original))
         _save_tokenizer(original, unfinished)
     return Path(out)
@@ -92,7 +92,7 @@ def _weights(model: VaswaniForConditionalGeneration) -> Tensors:
         order = torch.cat((order[::2], order[1::2]))
     scale = math.sqrt(EPSILON / config.layer_norm_eps)
     encoder, decoder = model.model.encoder, model.model.decoder
-    if config.tie_word_embeddings:
+    if config.has_one_embedding:
         embeddings: dict[str, Any] = {"model.shared": encoder.embed_tokens}
     else:
         embeddings = {
@@ -110,7 +110,9 @@ def _weights(model: VaswaniForConditionalGeneration) -> Tensors:
             parts = _layer(layer, reads, scale, leaves, order)
             tensors |= {f"model.{name}.layers.{index}.{part}": tensor for part, tensor in parts.items()}
         tensors[f"model.{name}.layers.0.self_attn_layer_norm.weight"] *= _correction(model, stack)
-    return {**tensors, "final_logits_bias": torch.zeros(1, config.vocab_size)}
+    bias = model.lm_head.bias
+    bias = torch.zeros(config.decoder_entries) if bias is None else bias
+    return {**tensors, "final_logits_bias": bias.unsqueeze(0)}
 
 
 def _correction(model: VaswaniForConditionalGeneration, stack: VaswaniStack) -> float:
@@ -118,7 +120,8 @@ def _correction(model: VaswaniForConditionalGeneration, stack: VaswaniStack) -> 
     seen: list[torch.Tensor] = []
     norm = stack.layers[0].self_attn_layer_norm
     hook = norm.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
-    words = torch.randint(model.config.vocab_size, (64, 16), generator=torch.Generator().manual_seed(0))
+    entries = min(model.config.vocab_size, model.config.decoder_entries)
+    words = torch.randint(entries, (64, 16), generator=torch.Generator().manual_seed(0))
     model(input_ids=words, decoder_input_ids=words)
     hook.remove()
     variance = 1 / (1 / seen[0].double().var(-1, unbiased=False)).mean().item()
@@ -171,7 +174,7 @@ def _writing(name: str, module: nn.Linear | nn.LayerNorm, scale: float, order: t
     }
 
 
-def _configuration(config: VaswaniConfig) -> dict[str, Any]:
+def marian_configuration(config: VaswaniConfig) -> dict[str, Any]:
     """A config.json that means the same to old and new releases; every default that differs between them is named."""
     same = (
         *("vocab_size", "d_model", "encoder_layers", "decoder_layers", "encoder_ffn_dim", "decoder_ffn_dim"),
@@ -183,8 +186,8 @@ def _configuration(config: VaswaniConfig) -> dict[str, Any]:
         "architectures": ["MarianMTModel"],
         "model_type": "marian",
         **{name: getattr(config, name) for name in same},
-        "decoder_vocab_size": config.vocab_size,
-        "share_encoder_decoder_embeddings": config.tie_word_embeddings,
+        "decoder_vocab_size": config.decoder_entries,
+        "share_encoder_decoder_embeddings": config.has_one_embedding,
         "max_position_embeddings": max(config.max_position_embeddings, LONGEST),
         "forced_eos_token_id": None,
         "encoder_layerdrop": 0.0,
@@ -216,6 +219,8 @@ def _search_settings(original: Original) -> dict[str, Any]:
 def _save_tokenizer(original: Original, folder: Path) -> None:
     """The same tokenizer under names that old releases know, too."""
     original.tokenizer.save_pretrained(folder)
+    if not (folder / "tokenizer.json").is_file():
+        return  # a class that transformers has had for as long as Marian's
     settings = read_json(folder / "tokenizer_config.json")
     for name in ("backend", "is_local", "local_files_only"):
         settings.pop(name, None)

@@ -9,6 +9,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from ..atomic_folder import atomic_folder
+from ..checksums import CHECKSUMS, find_damage, write_checksums
 
 _WEIGHTS = "model.safetensors"
 
@@ -20,7 +21,7 @@ def average_checkpoints(checkpoints: Sequence[Path], output: Path) -> None:
 
     Raises:
         FileNotFoundError: there is no checkpoint, or one has no weights.
-        ValueError: the checkpoints hold different tensors; the sentence names checkpoint and tensor.
+        ValueError: a checkpoint is damaged, or they hold different tensors; the sentence names checkpoint and file or tensor.
     """
     if not checkpoints:
         raise FileNotFoundError(
@@ -31,12 +32,17 @@ def average_checkpoints(checkpoints: Sequence[Path], output: Path) -> None:
             raise FileNotFoundError(
                 f"{checkpoint / _WEIGHTS} is missing; average complete checkpoint folders only."
             )
+        if damage := find_damage(checkpoint, [_WEIGHTS]):
+            raise ValueError(
+                f"{damage}; put back a good copy, or delete {checkpoint} and run the same command again, which then averages the others."
+            )
     averaged = {name: _mean(checkpoints, name) for name in _common_names(checkpoints)}
     with atomic_folder(output) as unfinished:
         for file in checkpoints[-1].iterdir():
-            if file.is_file() and file.name != _WEIGHTS:
+            if file.is_file() and file.name not in (_WEIGHTS, CHECKSUMS):
                 shutil.copyfile(file, unfinished / file.name)
         save_file(averaged, unfinished / _WEIGHTS, metadata={"format": "pt"})
+        write_checksums(unfinished)
 
 
 def _common_names(checkpoints: Sequence[Path]) -> list[str]:

@@ -1,31 +1,100 @@
-"""Snapshots of the model during training: complete folders that `from_pretrained` loads."""
+"""Snapshots of the model during training: complete folders that `from_pretrained` loads, and which of them stay.
 
+The last ones stay, from which the average is taken, and the best of those that were validated. What stays follows from the saved state
+alone, so that a training that was killed between any two steps tidies up the same way.
+"""
+
+import copy
 import dataclasses
+import math
 import re
-import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging
 
-from ..atomic_folder import atomic_folder
-from ..recipe import SearchSettings
+from ..atomic_folder import atomic_folder, remove_folder
+from ..checksums import write_checksums
+from ..recipe import CheckpointMetric, SearchSettings, TrainingSettings
 from ..run_folder import RunFolder
+from .state import TrainState, Validation
+
+if TYPE_CHECKING:
+    from peft import PeftModel
 
 
 def save_checkpoint(
-    run: RunFolder, update: int, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, keep: int
+    run: RunFolder,
+    update: int,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    adapted: "PeftModel | None" = None,
 ) -> Path:
-    """Write `checkpoints/step-N` and remove all but the latest `keep` checkpoints (at least one stays)."""
+    """Write `checkpoints/step-N`, with the hashes of its files in `SHA256SUMS`.
+
+    Where `model` was `adapted`, its adapters are merged into it, and stand by themselves in `adapter`.
+    """
     path = run.checkpoint(update)
     with atomic_folder(path) as unfinished, _without_bars():
+        if adapted is not None:
+            model = copy.deepcopy(adapted).merge_and_unload()
+            adapted.save_pretrained(str(unfinished / "adapter"))
         model.save_pretrained(unfinished)
         tokenizer.save_pretrained(unfinished)
-    for older in list_checkpoints(run)[: -max(keep, 1)]:
-        shutil.rmtree(older)
+        write_checksums(unfinished)
     return path
+
+
+def prune_checkpoints(run: RunFolder, state: TrainState, settings: TrainingSettings) -> None:
+    """Remove all checkpoints but those that `state` and the recipe keep; later ones than `state` will be made again.
+
+    To be called once `state` is saved: what the saved state needs is there at any moment.
+    """
+    last = state.checkpoints[-(settings.keep_last_checkpoints or settings.average_checkpoints) :]
+    best = best_checkpoints(run, state, settings.best_checkpoint_metric)[: settings.keep_best_checkpoints]
+    kept = {*last, *(validation.update for validation in best)}
+    for path in run.checkpoints.glob("step-*"):
+        name = re.fullmatch(r"step-(\d+)", path.name)
+        if name and int(name[1]) not in kept:
+            remove_folder(path)
+
+
+def window_to_average(run: RunFolder, state: TrainState, count: int) -> list[Path]:
+    """Of the last `count` checkpoints that were saved, those that are there, oldest first; none that is kept for being best alone."""
+    paths = [run.checkpoint(update) for update in state.checkpoints[-count:]]
+    return [path for path in paths if path.is_dir()]
+
+
+def best_checkpoints(run: RunFolder, state: TrainState, metric: CheckpointMetric) -> list[Validation]:
+    """The validations whose checkpoints are there, best first."""
+    there = [update for update in state.checkpoints if run.checkpoint(update).is_dir()]
+    return best_first([each for each in state.validations if each.update in there], metric)
+
+
+def best_first(validations: Sequence[Validation], metric: CheckpointMetric) -> list[Validation]:
+    """Sorted by `metric`; of equals the earlier one comes first, and a loss that is no number last."""
+
+    def cost(validation: Validation) -> float:
+        value = validation.loss if metric == "loss" else -validation.bleu
+        return math.inf if math.isnan(value) else value
+
+    return sorted(validations, key=cost)
+
+
+def validations_without_gain(validations: Sequence[Validation], metric: CheckpointMetric) -> int:
+    """How many validations there were since the best one."""
+    if not validations:
+        return 0
+    return len(validations) - 1 - list(validations).index(best_first(validations, metric)[0])
+
+
+def set_search(model: PreTrainedModel, search: SearchSettings) -> None:
+    """Make the recipe's search the model's default, so that every checkpoint carries it in `generation_config.json`."""
+    for name, value in dataclasses.asdict(search).items():
+        setattr(model.generation_config, name, value)
 
 
 @contextmanager
@@ -38,21 +107,3 @@ def _without_bars() -> Iterator[None]:
     finally:
         if shown:
             logging.enable_progress_bar()
-
-
-def list_checkpoints(run: RunFolder) -> list[Path]:
-    """The run's checkpoints, oldest first."""
-    if not run.checkpoints.is_dir():
-        return []
-    numbered = [
-        (int(match[1]), path)
-        for path in run.checkpoints.iterdir()
-        if (match := re.fullmatch(r"step-(\d+)", path.name))
-    ]
-    return [path for _, path in sorted(numbered)]
-
-
-def set_search(model: PreTrainedModel, search: SearchSettings) -> None:
-    """Make the recipe's search the model's default, so that every checkpoint carries it in `generation_config.json`."""
-    for name, value in dataclasses.asdict(search).items():
-        setattr(model.generation_config, name, value)

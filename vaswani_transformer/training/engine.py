@@ -4,9 +4,10 @@ Claim the run folder, prepare the data, build model and optimizer, go on where t
 save on the way), average the last checkpoints.
 """
 
+import sys
 import time
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from datetime import timedelta
 from typing import Any
 
@@ -15,20 +16,29 @@ from accelerate import Accelerator
 from accelerate.tracking import get_available_trackers
 from accelerate.utils import DistributedDataParallelKwargs, InitProcessGroupKwargs, broadcast_object_list
 
-from ..modeling_vaswani import VaswaniForConditionalGeneration
-from ..recipe import Recipe, TrainingSettings
+from ..recipe import Recipe
 from ..run_folder import RunFolder, read_json, write_json
 from .averaging import average_checkpoints
-from .checkpoints import list_checkpoints, save_checkpoint, set_search
+from .building import adapt, build_model
+from .checkpoints import (
+    best_checkpoints,
+    prune_checkpoints,
+    save_checkpoint,
+    validations_without_gain,
+    window_to_average,
+)
 from .cost import hardware, versions
+from .heap import keep_freed_memory
 from .interruption import Interruption
 from .loss import TranslationLoss
 from .optimization import build_adam
-from .preparation import PreparedData, claim_run_folder, prepare_data
-from .progress import ProgressBar, TrainingLog
-from .state import Totals, TrainState, load_state, newest_state, save_state
+from .preparation import PreparedData, claim_run_folder, open_prepared_data, prepare_data, sole_training
+from .progress import Progress, TrainingLog
+from .sharding import ShardedLoss, is_sharded
+from .state import Totals, TrainState, Validation, load_state, newest_state, save_state
 from .update import UpdateOutcome, Updater
 from .validation import Validator
+from .watch import Watch
 
 _MIXED_PRECISION = {"float32": "no", "bfloat16": "bf16", "float16": "fp16"}
 _LONGEST_WAIT = timedelta(hours=12)
@@ -36,7 +46,13 @@ _LONGEST_WAIT = timedelta(hours=12)
 
 
 def train(recipe: Recipe, run: RunFolder) -> bool:
-    """Do everything `recipe` says up to the averaged checkpoint, or go on with it where it was stopped.
+    """Do everything `recipe` says up to the averaged checkpoint, or go on with it where it was stopped, by whatever it was stopped.
+
+    What is gone on with is what would have been without the stop. Update u is made of the micro-batches u * M to (u + 1) * M - 1 of one
+    endless sequence that depends on lengths, budgets and seed (`data.batching.BatchStream`), where M, `batching.micro_batches`, is fixed
+    for the run, and rank r of R takes every R-th of them, from r on. So the same pairs make the same update, whatever number of ranks began
+    the run or goes on with it: after u updates the same tokens have been seen, in the same order. Weights differ by the rounding of a sum
+    that was added up in another order, and by nothing if R stays. A number of ranks that does not divide M is refused.
 
     Returns:
         Whether the training is complete; if a signal stopped it, the same call goes on.
@@ -44,20 +60,24 @@ def train(recipe: Recipe, run: RunFolder) -> bool:
     Raises:
         ValueError: the folder holds another run, or the data, the state or the number of processes do not fit the recipe.
         FloatingPointError: loss or gradients are not finite; the sentence names the pairs.
+        MemoryError: a micro-batch does not fit; the sentence says how large it is.
+        OSError: the disk is full, or may not be written; or (`ConnectionError`) another rank failed or cannot be reached.
     """
     accelerator = build_accelerator(recipe, run)
-    with accelerator.main_process_first():
-        if accelerator.is_main_process:
-            claim_run_folder(recipe, run)
-        data = prepare_data(recipe, run, progress=accelerator.is_main_process)
-    training = Training(recipe, run, data, accelerator)
-    training.resume()
-    complete = training.go_on()
-    if complete and accelerator.is_main_process:
-        training.write_facts(average_last_checkpoints(recipe, run))
-        print(f"The averaged model is in {run.averaged}; log and costs are in {run.log} and {run.training}.")
-    accelerator.wait_for_everyone()
-    accelerator.end_training()
+    with Watch(accelerator), sole_training(run) if accelerator.is_main_process else nullcontext():
+        with accelerator.main_process_first():
+            if accelerator.is_main_process:
+                claim_run_folder(recipe, run)
+                print(f"Run folder {run.path}: preparing the data, or opening what is prepared", flush=True)
+                prepare_data(recipe, run, progress=sys.stderr.isatty())
+            data = open_prepared_data(run)
+        training = Training(recipe, run, data, accelerator)
+        training.resume()
+        complete = training.go_on()
+        if complete and accelerator.is_main_process:
+            training.finish()
+        accelerator.wait_for_everyone()
+        accelerator.end_training()
     return complete
 
 
@@ -67,44 +87,62 @@ class Training:
     def __init__(self, recipe: Recipe, run: RunFolder, data: PreparedData, accelerator: Accelerator) -> None:
         self.settings, self.run, self.accelerator = recipe.training, run, accelerator
         self.tokenizer = data.tokenizer
-        self.model = build_model(recipe, len(data.tokenizer), accelerator.device)
+        self.model = build_model(recipe, len(data.tokenizer), accelerator.device, run.initial)
+        self.adapted = adapt(self.model, recipe.fine_tuning)
         self.loss = TranslationLoss(self.model, self.settings.label_smoothing, self.settings.compile)
-        self.adam = build_adam(self.model.parameters(), self.settings)
-        module, optimizer = accelerator.prepare(self.loss, self.adam)
+        # Where it is trained in parts, the whole model is for looking at: for validation and checkpoints, which bring it up to date
+        self.sharded = (
+            ShardedLoss(self.loss, accelerator, self.settings.compile) if is_sharded(accelerator) else None
+        )
+        trained = self.sharded or self.loss
+        self.trained = trained.model
+        self.adam = build_adam(trained, self.settings, recipe.fine_tuning.layer_decay)
+        if self.sharded is None:
+            module, optimizer = accelerator.prepare(trained, self.adam)
+        else:
+            module, optimizer = trained, accelerator.prepare_optimizer(self.adam)
         self.updater = Updater(recipe, self.model.config, data.train, accelerator, module, optimizer)
         self.validator = Validator(recipe, data.tokenizer, data.validation)
         self.state = TrainState()
+        self._unsaved = False
 
     def resume(self) -> None:
-        """Load the newest state, if there is one, and begin the log behind it."""
+        """Load the newest state, if there is one; cut the log behind it and remove the checkpoints that are younger.
+
+        Raises:
+            ValueError: the state is damaged, or is gone although there was one.
+        """
         found = newest_state(self.run.state)
+        if found is None and self.run.training.exists():
+            raise ValueError(
+                f"{self.run.training} tells of a training, but there is no state in {self.run.state} to go on from: put it back, or choose "
+                "another run folder to begin with the first update."
+            )
         if found is not None:
-            scale = load_state(found, self.state, self.model, self.adam)
+            scale = load_state(found, self.state, self.trained, self.adam)
             if self.accelerator.scaler is not None:
                 self.accelerator.scaler.load_state_dict(scale)
         silent = not self.accelerator.is_main_process
-        self.log = TrainingLog(self.run.log, self.state.update, silent)
-        self.bar = ProgressBar(self.state.update, self.settings.updates, silent)
+        if not silent:
+            prune_checkpoints(self.run, self.state, self.settings)
+        self.log = TrainingLog(self.run.log, self.state.records, silent)
+        self.progress = Progress(self.settings, self.state, silent)
         if found is not None:
-            self.bar.say(f"Going on after update {self.state.update}, from {found}")
+            self.progress.say(f"Going on after update {self.state.update}, from {found}")
 
     def go_on(self) -> bool:
         """Update until the last one, until validation stops improving, or until a signal; returns whether the training is complete."""
         stop = False
-        with closing(self.log), closing(self.bar), Interruption() as interruption:
-            while not (stop or self.is_complete):
-                started = time.perf_counter()
-                outcome = self.updater.run(self.state.update + 1, interruption)
-                stop = outcome.stop_requested
-                self._count(outcome, time.perf_counter() - started)
-                self._report(outcome)
-                if self._is_due(self.settings.validate_every):
-                    self._validate()
-                self.state.seconds += time.perf_counter() - started
-                if self._is_due(self.settings.checkpoint_every):
-                    self._save_checkpoint()
-                if stop or self._is_due(self.settings.checkpoint_every):
-                    self._save_state()
+        with closing(self.progress), Interruption() as interruption:
+            while True:
+                # First what the last update, or a signal after it, left to be done
+                if not stop and self._owes_validation:
+                    stop = self._validate(interruption)
+                if self._unsaved and (stop or self._is_due(self.settings.checkpoint_every)):
+                    self._save()
+                if stop or self.is_complete:
+                    break
+                stop = self._update(interruption)
         if not self.is_complete:
             self.accelerator.print(
                 f"Stopped after update {self.state.update} of {self.settings.updates}; the state is saved in {self.run.state}. "
@@ -112,19 +150,48 @@ class Training:
             )
         return self.is_complete
 
+    def finish(self) -> None:
+        """Average the last checkpoints, and say where everything is."""
+        averaged = average_last_checkpoints(self.run, self.state, self.settings.average_checkpoints)
+        self.write_facts(averaged)
+        print(
+            f"The averaged model is in {self.run.averaged}; log and costs are in {self.run.log} and {self.run.training}."
+        )
+        if best := self._best_checkpoint():
+            print(
+                f"The best single checkpoint is {self.run.checkpoints / best['name']}: BLEU {best['bleu']:.2f}, loss {best['loss']:.3f}."
+            )
+
     @property
     def is_complete(self) -> bool:
+        return self._is_last and not self._owes_validation
+
+    @property
+    def _is_last(self) -> bool:
         return self.state.update >= self.settings.updates or self._is_out_of_patience
 
     @property
     def _is_out_of_patience(self) -> bool:
-        return (
-            self.settings.patience is not None
-            and self.state.validations_without_gain >= self.settings.patience
-        )
+        without_gain = validations_without_gain(self.state.validations, self.settings.best_checkpoint_metric)
+        return self.settings.patience is not None and without_gain >= self.settings.patience
+
+    @property
+    def _owes_validation(self) -> bool:
+        done = self.state.validations[-1].update if self.state.validations else 0
+        return done < self.state.update and self._is_due(self.settings.validate_every)
 
     def _is_due(self, every: int) -> bool:
-        return self.state.update % every == 0 or self.is_complete
+        return self.state.update % every == 0 or self._is_last
+
+    def _update(self, interruption: Interruption) -> bool:
+        """One update; returns whether a signal has come, to any rank."""
+        started = time.perf_counter()
+        outcome = self.updater.run(self.state.update + 1, interruption)
+        self._count(outcome, time.perf_counter() - started)
+        self.state.seconds += outcome.totals.seconds
+        self._report(outcome)
+        self._unsaved = True
+        return outcome.stop_requested
 
     def _count(self, outcome: UpdateOutcome, seconds: float) -> None:
         outcome.totals.seconds = seconds
@@ -134,11 +201,7 @@ class Training:
 
     def _report(self, outcome: UpdateOutcome) -> None:
         interval = self.state.interval
-        rate = interval.target_tokens / interval.seconds
-        self.bar.advance(interval.smoothed_loss / interval.target_tokens, outcome.learning_rate, rate)
-        if not self._is_due(self.settings.log_every):
-            return
-        self._write({
+        record = {
             "kind": "train",
             "update": self.state.update,
             "epoch": round(self.updater.stream.epoch_of(self.state.update), 4),
@@ -149,25 +212,39 @@ class Training:
             "target_tokens": self.state.total.target_tokens,
             "source_tokens": self.state.total.source_tokens,
             "padding_share": 1 - (interval.source_tokens + interval.target_tokens) / interval.positions,
-            "tokens_per_second": rate,
+            "tokens_per_second": interval.target_tokens / interval.seconds,
             "seconds": self.state.total.seconds,
-        })  # fmt: skip
-        self.state.interval = Totals()
+        }
+        self.progress.advance(outcome.totals.seconds, record)
+        if self._is_due(self.settings.log_every):
+            self._write(record)
+            self.progress.tell(record)
+            self.state.interval = Totals()
 
-    def _validate(self) -> None:
-        """The first rank scores, all learn the score: whether to stop must be decided by all alike."""
-        scores: list[float] = [0.0]
+    def _validate(self, interruption: Interruption) -> bool:
+        """The first rank scores, all learn the score: whether to stop must be decided by all alike.
+
+        Returns:
+            Whether a signal broke it off; it is then done when the training goes on.
+        """
+        started = time.perf_counter()
+        self.progress.doing("Validating")
+        self._gather_model()
+        scores: list[Validation | None] = [None]
         if self.accelerator.is_main_process:
-            record = self.validator.run(self.loss)
-            scores = [record["bleu"]]
-            place = {"kind": "validation", "update": self.state.update}
-            self._write({**place, **record, "seconds": self.state.total.seconds})
-            self.bar.say(_describe(self.state.update, record))
+            record = interruption.unless_requested(lambda: self.validator.run(self.loss))
+            if record is not None:
+                scores = [Validation(self.state.update, record["bleu"], record["loss"])]
+                place = {"kind": "validation", "update": self.state.update}
+                self._write({**place, **record, "seconds": self.state.total.seconds})
+                self.progress.say(_describe(self.state.update, record, self.state.validations))
         score = broadcast_object_list(scores)[0]
-        if self.state.best_score is None or score > self.state.best_score:
-            self.state.best_score, self.state.validations_without_gain = score, 0
-        else:
-            self.state.validations_without_gain += 1
+        if score is None:
+            return True
+        self.state.validations.append(score)
+        self.state.seconds += time.perf_counter() - started
+        self._unsaved = True
+        return False
 
     def _write(self, record: dict[str, Any]) -> None:
         self.log.write(record)
@@ -175,20 +252,39 @@ class Training:
         numbers = {f"{kind}/{key}": value for key, value in record.items() if isinstance(value, int | float)}
         self.accelerator.log(numbers, step=step)
 
-    def _save_checkpoint(self) -> None:
-        if self.accelerator.is_main_process:
-            keep = self.settings.average_checkpoints
-            save_checkpoint(self.run, self.state.update, self.model, self.tokenizer, keep)
-        self.accelerator.wait_for_everyone()
+    def _gather_model(self) -> None:
+        if self.sharded is not None:
+            self.sharded.copy_to(self.loss)
 
-    def _save_state(self) -> None:
-        if self.accelerator.is_main_process:
+    def _save(self) -> None:
+        """Checkpoint, state, facts; and only then is removed what was needed until then."""
+        started = time.perf_counter()
+        self.progress.doing("Saving")
+        is_checkpoint = self._is_due(self.settings.checkpoint_every)
+        if is_checkpoint and self.state.update not in self.state.checkpoints:
+            self._gather_model()
+            if self.accelerator.is_main_process:
+                save_checkpoint(self.run, self.state.update, self.model, self.tokenizer, self.adapted)
+            self.state.checkpoints.append(self.state.update)
+        writer = self.accelerator.is_main_process
+        self.state.records = self.log.records
+        if writer:
             self.log.flush_to_disk()
-            scaler = self.accelerator.scaler
-            loss_scaler = {} if scaler is None else scaler.state_dict()
-            save_state(self.run.state, self.state, self.model, self.adam, loss_scaler)
+        scaler = self.accelerator.scaler
+        loss_scaler = {} if scaler is None else scaler.state_dict()
+        save_state(self.run.state, self.state, self.trained, self.adam, loss_scaler, writer)
+        if writer:
             self.write_facts()
+            prune_checkpoints(self.run, self.state, self.settings)
+        self._unsaved = False
         self.accelerator.wait_for_everyone()
+        self.state.saving_seconds += time.perf_counter() - started
+
+    def _best_checkpoint(self) -> dict[str, Any] | None:
+        best = best_checkpoints(self.run, self.state, self.settings.best_checkpoint_metric)
+        if not best or not self.settings.keep_best_checkpoints:
+            return None
+        return {"name": self.run.checkpoint(best[0].update).name, "bleu": best[0].bleu, "loss": best[0].loss}
 
     def write_facts(self, averaged: Sequence[str] = ()) -> None:
         """`training.json`: what it took so far, and which checkpoints went into the average once there is one."""
@@ -206,7 +302,7 @@ class Training:
             "precision": self.settings.precision,
             "hardware": hardware(self.accelerator.device, self.accelerator.num_processes),
             "versions": versions(),
-            "best_bleu": self.state.best_score,
+            "best_checkpoint": self._best_checkpoint(),
             "stopped_early": self._is_out_of_patience,
             "averaged_checkpoints": list(averaged),
         })  # fmt: skip
@@ -219,6 +315,8 @@ def build_accelerator(recipe: Recipe, run: RunFolder) -> Accelerator:
         ValueError: a tracker is not installed, or the precision is not to be had on this machine.
     """
     on_cpu = not torch.accelerator.is_available()
+    if on_cpu:
+        keep_freed_memory()
     if on_cpu and recipe.training.precision == "float16":
         raise ValueError("`training.precision: float16` needs a GPU; on a CPU set bfloat16 or float32.")
     available = [str(tracker) for tracker in get_available_trackers()]
@@ -235,7 +333,7 @@ def build_accelerator(recipe: Recipe, run: RunFolder) -> Accelerator:
         log_with=list(recipe.training.trackers) or None,
         project_dir=run.path,
         kwargs_handlers=[
-            DistributedDataParallelKwargs(broadcast_buffers=False, gradient_as_bucket_view=True),
+            DistributedDataParallelKwargs(gradient_as_bucket_view=True),
             InitProcessGroupKwargs(timeout=_LONGEST_WAIT),
         ],
     )
@@ -245,34 +343,29 @@ def build_accelerator(recipe: Recipe, run: RunFolder) -> Accelerator:
     return accelerator
 
 
-def build_model(recipe: Recipe, vocab_size: int, device: torch.device) -> VaswaniForConditionalGeneration:
-    """The recipe's model with seeded initial weights, in training mode, on the CPU still."""
-    settings: TrainingSettings = recipe.training
-    torch.manual_seed(settings.seed)
-    config = recipe.model_config(vocab_size=vocab_size)
-    # Short sentences leave little to fuse, and on CPUs SDPA in bfloat16 is several times slower than the plain products
-    attention = "eager" if device.type == "cpu" else "sdpa"
-    model = VaswaniForConditionalGeneration(config)
-    model.set_attn_implementation(attention)
-    set_search(model, recipe.search)
-    if settings.gradient_checkpointing:
-        model.gradient_checkpointing_enable({"use_reentrant": False})
-    return model.train()
-
-
-def average_last_checkpoints(recipe: Recipe, run: RunFolder) -> list[str]:
+def average_last_checkpoints(run: RunFolder, state: TrainState, count: int) -> list[str]:
     """Write `averaged`, unless it already is the mean of exactly these checkpoints; returns their names."""
-    last = list_checkpoints(run)[-max(recipe.training.average_checkpoints, 1) :]
+    last = window_to_average(run, state, count)
     names = [checkpoint.name for checkpoint in last]
-    if not run.averaged.exists() or read_json(run.training)["averaged_checkpoints"] != names:
+    before = read_json(run.training)["averaged_checkpoints"] if run.training.exists() else None
+    if not run.averaged.exists() or before != names:
         average_checkpoints(last, run.averaged)
     return names
 
 
-def _describe(update: int, record: dict[str, Any]) -> str:
+def _describe(update: int, record: dict[str, Any], earlier: Sequence[Validation]) -> str:
+    best = max(earlier, key=lambda validation: validation.bleu, default=None)
+    rank = "the best so far"
+    if best is not None and best.bleu >= record["bleu"]:
+        rank = f"the best was {best.bleu:.2f} after update {best.update}"
+    of_each = [f"{name[5:]} {points:.2f}" for name, points in record.items() if name.startswith("bleu_")]
+    rank = "; ".join([rank, *of_each])
     lines = [
-        f"Update {update}: BLEU {record['bleu']:.2f}, chrF {record['chrf']:.2f}, perplexity {record['perplexity']:.3f}"
+        f"Update {update}: BLEU {record['bleu']:.2f} ({rank}), chrF {record['chrf']:.2f}, perplexity {record['perplexity']:.3f}"
     ]
     for sample in record["samples"]:
-        lines += [f"  {kind:<11} {sample[kind]}" for kind in ("source", "reference", "translation")]
+        lines += [
+            f"  {kind:<11} {' '.join(sample[kind].split())}"
+            for kind in ("source", "reference", "translation")
+        ]
     return "\n".join(lines)

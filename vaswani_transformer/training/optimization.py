@@ -1,11 +1,15 @@
 """Adam and its learning rate (paper section 5.3)."""
 
+import re
 from collections.abc import Iterable
 
 import torch
 from torch import Tensor, nn
 
 from ..recipe import TrainingSettings
+from .sharding import whole
+
+_LAYER = re.compile(r"(encoder|decoder)\.layers\.(\d+)\.")
 
 
 def learning_rate(update: int, d_model: int, warmup_updates: int, scale: float = 1.0) -> float:
@@ -29,13 +33,18 @@ def learning_rate(update: int, d_model: int, warmup_updates: int, scale: float =
     return scale * d_model**-0.5 * min(update**-0.5, update * warmup_updates**-1.5)
 
 
-def build_adam(parameters: Iterable[nn.Parameter], settings: TrainingSettings) -> torch.optim.Adam:
-    """Adam without weight decay; the rate of every update is set by `set_learning_rate`.
+def build_adam(module: nn.Module, settings: TrainingSettings, layer_decay: float = 1.0) -> torch.optim.Adam:
+    """Adam without weight decay over what can be trained; the rate of every update is set by `set_learning_rate`.
 
     The fused kernel reads and writes each parameter once, which is several times faster than torch's loop, also on a CPU.
     """
+    groups: dict[float, list[nn.Parameter]] = {}
+    depths = _depths([name for name, _ in module.named_parameters()])
+    for name, parameter in module.named_parameters():
+        if parameter.requires_grad:
+            groups.setdefault(layer_decay ** depths[name], []).append(parameter)
     return torch.optim.Adam(
-        [parameter for parameter in parameters if parameter.requires_grad],
+        [{"params": parameters, "scale": scale} for scale, parameters in groups.items()],
         lr=0.0,
         betas=settings.adam_betas,
         eps=settings.adam_epsilon,
@@ -43,15 +52,26 @@ def build_adam(parameters: Iterable[nn.Parameter], settings: TrainingSettings) -
     )
 
 
+def _depths(names: list[str]) -> dict[str, int]:
+    """How many layers of its stack each parameter lies below the top one; what is in no layer, such as embeddings, lies below all."""
+    layers = {name: (match[1], int(match[2])) for name in names if (match := _LAYER.search(name))}
+    tops = {
+        stack: max(number for other, number in layers.values() if other == stack)
+        for stack, _ in layers.values()
+    }
+    below_all = max(tops.values(), default=-1) + 1
+    return {name: tops[layers[name][0]] - layers[name][1] if name in layers else below_all for name in names}
+
+
 def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
     for group in optimizer.param_groups:
-        group["lr"] = rate
+        group["lr"] = rate * group["scale"]
 
 
 def gradient_norm(parameters: Iterable[nn.Parameter]) -> Tensor:
-    """Euclidean norm of all gradients together, a scalar that still lives on the device."""
+    """Euclidean norm of all gradients together, the parts of all ranks included; a scalar that still lives on the device."""
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-    return torch.nn.utils.get_total_norm(gradients)
+    return whole(torch.nn.utils.get_total_norm(gradients))
 
 
 def clip_gradients(parameters: Iterable[nn.Parameter], max_norm: float, norm: Tensor) -> None:

@@ -1,7 +1,12 @@
 """From corpora to encoded pairs. Each stage leaves its result in the run folder and is skipped where the result is already there."""
 
+import errno
+import fcntl
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,19 +14,27 @@ from typing import Any, NamedTuple
 import yaml
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
-from ..atomic_folder import atomic_folder
-from ..data.bpe import train_tokenizer
+from ..atomic_folder import atomic_folder, explained, make_folder, sweep
+from ..data.bpe import extend_tokenizer, train_tokenizer
+from ..data.cache import provide
 from ..data.corpus import CleaningReport, SentencePair, clean, file_hashes, read_pairs
-from ..data.encoding import EncodedCorpus, encode_corpus
-from ..recipe import CorpusSpec, Recipe
+from ..data.encoding import EncodedCorpus, encode_corpus, tokenizer_hash
+from ..data.workers import available_cores
+from ..pipeline_translation import target_languages
+from ..recipe import CorpusSpec, Recipe, load_recipe
 from ..run_folder import RunFolder, read_json, write_json, write_text
+from .initialisation import write_initial_model
 from .state import newest_state
 
 _FREE = (
     "name", "data.root", "data.licence", "search", "validation", "training.updates", "training.log_every", "training.validate_every",
-    "training.checkpoint_every", "training.average_checkpoints", "training.patience", "training.trackers",
+    "training.checkpoint_every", "training.average_checkpoints", "training.keep_last_checkpoints",
+    "training.keep_best_checkpoints", "training.best_checkpoint_metric", "training.patience", "training.trackers",
+    "training.gradient_checkpointing", "training.compile",
 )  # fmt: skip
-"""Settings that may change when a run goes on: they do not touch what has been computed so far."""
+"""Settings that may change when a run goes on: they decide how long it trains, what is looked at and kept, or what memory and time it
+takes, and not what an update computes. All others may not. The validation and test corpora are among those: what is in them was dropped
+from the training pairs. So is `batching`, which decides which pairs meet in which update."""
 
 
 class PreparedData(NamedTuple):
@@ -32,8 +45,35 @@ class PreparedData(NamedTuple):
     validation: EncodedCorpus
 
 
+@contextmanager
+def sole_training(run: RunFolder) -> Iterator[None]:
+    """Keep a second training out of the run folder while this one is at work, as when a job is started twice.
+
+    Raises:
+        ValueError: there is another.
+    """
+    with explained(run.lock):
+        make_folder(run.path)
+        stream = open(run.lock, "w")  # noqa: SIM115
+    with stream:
+        try:
+            fcntl.lockf(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno in (errno.EACCES, errno.EAGAIN):
+                raise ValueError(
+                    f"Another process is training in {run.path}; wait for it, stop it, or choose another run folder."
+                ) from error
+            if error.errno not in (
+                errno.ENOLCK,
+                errno.ENOSYS,
+                errno.EOPNOTSUPP,
+            ):  # a file system without locks
+                raise
+        yield
+
+
 def claim_run_folder(recipe: Recipe, run: RunFolder) -> None:
-    """Write the resolved recipe into the run folder, unless another run lives there.
+    """Write the resolved recipe into the run folder, unless another run lives there; clear away what a crash left in it.
 
     Raises:
         ValueError: the folder's recipe differs in a setting that decides the outcome; the sentence names these settings.
@@ -41,7 +81,9 @@ def claim_run_folder(recipe: Recipe, run: RunFolder) -> None:
     text = recipe.to_yaml()
     if run.recipe.exists():
         before, now = (
-            _flat(yaml.safe_load(version)) for version in (run.recipe.read_text(encoding="utf-8"), text)
+            # Read as a recipe, so that a setting which is younger than the run has its default there
+            _flat(yaml.safe_load(version))
+            for version in (load_recipe(run.recipe).to_yaml(), text)
         )
         keys = [
             key
@@ -51,61 +93,152 @@ def claim_run_folder(recipe: Recipe, run: RunFolder) -> None:
         if keys:
             changes = ", ".join(f"`{key}` ({before.get(key)} there, {now.get(key)} now)" for key in keys)
             raise ValueError(
-                f"{run.path} holds another run, whose recipe differs in {changes}; choose another run folder, or delete this one."
+                f"{run.path} holds another run, whose recipe differs in {changes}. That decides what is computed: put it back, choose "
+                "another run folder, or delete this one."
             )
     write_text(run.recipe, text)
+    sweep(run.path)
 
 
 def prepare_data(recipe: Recipe, run: RunFolder, progress: bool = False) -> PreparedData:
-    """Read, clean, learn the vocabulary and encode; what is already there is opened.
+    """Read, clean, learn the vocabulary and encode, on all cores; what is already there, or was made by another run, is opened.
+
+    One process does it, the others of a training call `open_prepared_data` afterwards. The vocabulary and the encoded corpora come from
+    the cache (`data.cache`) if a run with the same files, cleaning, tokenizer and limits has made them.
 
     Raises:
         ValueError: a corpus is not what the recipe says, or has changed since a training began on it.
+        ChildProcessError: a process that helps was ended from outside.
     """
     train, validation = run.encoded / "train", run.encoded / "validation"
     _forget_if_corpora_changed(recipe, run)
     if not run.cleaning.exists():
         write_json(run.cleaning, {"file_hashes": _hashes(recipe)})
     facts = read_json(run.cleaning)
+    content = _content(recipe, facts["file_hashes"])
     if not run.tokenizer.exists():
-        _train_tokenizer(recipe, run.tokenizer, progress)
-    tokenizer = AutoTokenizer.from_pretrained(run.tokenizer)
-    if "kept" not in facts:
-        kept, report = _clean_training_pairs(recipe)
-        limit = _most_tokens(recipe, recipe.batching.max_sentence_tokens)
-        encoded = encode_corpus(kept, tokenizer, train, max_tokens=limit, progress=progress)
-        write_json(
-            run.cleaning,
-            {**_facts(report, encoded), **facts, "tokenizer": _tokenizer_facts(tokenizer, encoded)},
+        is_new = recipe.tokenizer.method == "train"
+        settings = {**content, "tokenizer": asdict(recipe.tokenizer)} if content and is_new else None
+        provide(
+            run.tokenizer, "tokenizer", settings, lambda: _train_tokenizer(recipe, run.tokenizer, progress)
         )
+    tokenizer = AutoTokenizer.from_pretrained(run.tokenizer)
+    encode = partial(_encode, recipe, content, tokenizer)
+    if not train.exists():
+        limit = recipe.batching.max_sentence_tokens
+        encode(train, limit, lambda: _clean_training_pairs(recipe), progress=progress)
+    if "kept" not in facts:
+        encoded = EncodedCorpus.open(train)
+        write_json(
+            run.cleaning, {**_facts(encoded), **facts, "tokenizer": _tokenizer_facts(tokenizer, encoded)}
+        )
+    if recipe.init_from is not None and not run.initial.exists():
+        print(write_initial_model(recipe, run, tokenizer))
     if not validation.exists():
-        limit = _most_tokens(recipe, recipe.validation.batch_tokens)
-        encode_corpus(_read(recipe, recipe.data.validation), tokenizer, validation, max_tokens=limit)
-    return PreparedData(tokenizer, EncodedCorpus.open(train), EncodedCorpus.open(validation))
+        limit = recipe.validation.batch_tokens
+        encode(validation, limit, lambda: (_read(recipe, recipe.data.validations), None))
+    return open_prepared_data(run)
+
+
+def open_prepared_data(run: RunFolder) -> PreparedData:
+    """What `prepare_data` left in the run folder: ids stay on the disk, and no corpus is looked at."""
+    return PreparedData(
+        AutoTokenizer.from_pretrained(run.tokenizer),
+        EncodedCorpus.open(run.encoded / "train"),
+        EncodedCorpus.open(run.encoded / "validation"),
+    )
+
+
+def _content(recipe: Recipe, hashes: dict[str, dict[str, str]]) -> dict[str, Any] | None:
+    """All that decides which pairs there are and which of them are kept; None if the hash of some text is not known beforehand."""
+    corpora = {split: [asdict(spec) for spec in specs] for split, specs in recipe.data.by_split.items()}
+    if any(spec["streaming"] for specs in corpora.values() for spec in specs):
+        return None
+    cleaning = asdict(recipe.data.cleaning)
+    return {"corpora": corpora, "hashes": hashes, "languages": recipe.languages, "cleaning": cleaning}
+
+
+def _encode(
+    recipe: Recipe,
+    content: dict[str, Any] | None,
+    tokenizer: PreTrainedTokenizerBase,
+    folder: Path,
+    max_tokens: int,
+    read: Callable[[], tuple[Iterator[SentencePair], CleaningReport | None]],
+    *,
+    progress: bool = False,
+) -> None:
+    limit = _most_tokens(recipe, max_tokens)
+    decisive = {"split": folder.name, "tokenizer": tokenizer_hash(tokenizer), "max_tokens": limit}
+
+    def make() -> None:
+        pairs, report = read()
+        encode_corpus(
+            pairs,
+            tokenizer,
+            folder,
+            max_tokens=limit,
+            target_languages=recipe.target_languages,
+            cleaning=report,
+            processes=available_cores(),
+            progress=progress,
+        )
+
+    provide(folder, "encoded", {**content, **decisive} if content else None, make)
 
 
 def _train_tokenizer(recipe: Recipe, folder: Path, progress: bool) -> None:
-    pairs, _ = _clean_training_pairs(recipe)
-    settings = recipe.tokenizer
-    texts = chain.from_iterable((pair.source, pair.target) for pair in pairs)
-    tokenizer = train_tokenizer(
-        texts, settings.vocab_size, min_frequency=settings.min_frequency, progress=progress
-    )
     with atomic_folder(folder) as unfinished:
+        tokenizer = _tokenizer_of(recipe, progress)
+        _check_target_languages(recipe, tokenizer)
         tokenizer.save_pretrained(unfinished)
+
+
+def _tokenizer_of(recipe: Recipe, progress: bool) -> PreTrainedTokenizerBase:
+    """Learnt from the training pairs, that of the model to start from, or that one with more entries."""
+    settings = recipe.tokenizer
+    origin = None if settings.method == "train" else AutoTokenizer.from_pretrained(recipe.init_from)
+    if settings.method == "keep" or settings.vocab_size is None:
+        return origin
+    pairs, _ = _clean_training_pairs(recipe)
+    texts = chain.from_iterable((pair.source, pair.target) for pair in pairs)
+    learn = train_tokenizer if origin is None else partial(extend_tokenizer, origin)
+    return learn(
+        texts,
+        settings.vocab_size,
+        min_frequency=settings.min_frequency,
+        target_languages=recipe.target_languages,
+        progress=progress,
+    )
+
+
+def _check_target_languages(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> None:
+    known = target_languages(tokenizer)
+    if missing := [language for language in recipe.target_languages if language not in known]:
+        raise ValueError(
+            f"The tokenizer of {recipe.init_from} has no token for the target language {', '.join(missing)}; set `tokenizer.method` to "
+            "`extend` or `train`."
+        )
+    if known and not recipe.target_languages:
+        raise ValueError(
+            f"{recipe.init_from} chooses among several target languages ({', '.join(known)}); name `target_language` in each of "
+            "`data.train`, or set `tokenizer.method: train`."
+        )
 
 
 def _clean_training_pairs(recipe: Recipe) -> tuple[Iterator[SentencePair], CleaningReport]:
     """A fresh stream each time: cleaning twice costs less than storing the text in between."""
-    held_out = chain.from_iterable(
-        _read(recipe, spec) for spec in (recipe.data.validation, *recipe.data.test.values())
-    )
-    pairs = chain.from_iterable(_read(recipe, spec) for spec in recipe.data.train)
-    return clean(pairs, recipe.data.cleaning, held_out)
+    held_out = _read(recipe, (*recipe.data.validations, *recipe.data.test.values()))
+    return clean(_read(recipe, recipe.data.train), recipe.data.cleaning, held_out, available_cores())
 
 
-def _read(recipe: Recipe, spec: CorpusSpec) -> Iterator[SentencePair]:
-    return read_pairs(spec, recipe.data.root, recipe.languages)
+def _read(recipe: Recipe, specs: Iterable[CorpusSpec]) -> Iterator[SentencePair]:
+    for spec in specs:
+        pairs = read_pairs(spec, recipe.data.root, recipe.languages_of(spec))
+        if recipe.target_languages:
+            language = recipe.languages_of(spec)[1]
+            pairs = (pair._replace(language=language) for pair in pairs)
+        yield from pairs
 
 
 def _most_tokens(recipe: Recipe, wanted: int) -> int:
@@ -118,13 +251,12 @@ def _most_tokens(recipe: Recipe, wanted: int) -> int:
     )
 
 
-def _facts(report: CleaningReport, encoded: EncodedCorpus) -> dict[str, Any]:
+def _facts(encoded: EncodedCorpus) -> dict[str, Any]:
     """The cleaning report, with the pairs that only their tokens showed to be too long."""
-    facts = report.to_dict()
+    facts = encoded.index["cleaning"]
     too_long = encoded.index["dropped_too_long"]
-    facts["dropped"] = {**facts["dropped"], "too_many_tokens": too_long}
-    facts["kept"] -= too_long
-    return facts
+    dropped = {**facts["dropped"], "too_many_tokens": too_long}
+    return {**facts, "dropped": dropped, "kept": facts["kept"] - too_long}
 
 
 def _tokenizer_facts(tokenizer: PreTrainedTokenizerBase, encoded: EncodedCorpus) -> dict[str, Any]:
@@ -143,10 +275,10 @@ def _forget_if_corpora_changed(recipe: Recipe, run: RunFolder) -> None:
     before = read_json(run.cleaning)["file_hashes"]
     changed = [
         name
-        for split, specs in _corpora(recipe).items()
+        for split, specs in recipe.data.by_split.items()
         for spec in specs
         if _has_its_files(spec, recipe)
-        for name, digest in file_hashes(spec, recipe.data.root, recipe.languages).items()
+        for name, digest in file_hashes(spec, recipe.data.root, recipe.languages_of(spec)).items()
         if before.get(split, {}).get(name) != digest
     ]
     if changed and newest_state(run.state):
@@ -155,9 +287,9 @@ def _forget_if_corpora_changed(recipe: Recipe, run: RunFolder) -> None:
             "run folder."
         )
     if changed:
-        run.cleaning.unlink()
         for folder in (run.tokenizer, run.encoded):
             shutil.rmtree(folder, ignore_errors=True)
+        run.cleaning.unlink()  # last: as long as it is there, a kill does not hide that the folders are old
 
 
 def _hashes(recipe: Recipe) -> dict[str, dict[str, str]]:
@@ -166,15 +298,10 @@ def _hashes(recipe: Recipe) -> dict[str, dict[str, str]]:
         split: {
             name: digest
             for spec in specs
-            for name, digest in file_hashes(spec, recipe.data.root, recipe.languages).items()
+            for name, digest in file_hashes(spec, recipe.data.root, recipe.languages_of(spec)).items()
         }
-        for split, specs in _corpora(recipe).items()
+        for split, specs in recipe.data.by_split.items()
     }
-
-
-def _corpora(recipe: Recipe) -> dict[str, tuple[CorpusSpec, ...]]:
-    tests = {f"test.{name}": (spec,) for name, spec in recipe.data.test.items()}
-    return {"train": recipe.data.train, "validation": (recipe.data.validation,), **tests}
 
 
 def _has_its_files(spec: CorpusSpec, recipe: Recipe) -> bool:

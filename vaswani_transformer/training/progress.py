@@ -1,77 +1,171 @@
-"""What a training tells: a bar for the one who watches, a JSON line for every interval for the one who asks later."""
+"""What a training tells: a bar for the one who watches, a line for every interval, and the same as JSON for the one who asks later."""
 
 import json
-import os
+import math
 import sys
+import time
+from collections import deque
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from tqdm.auto import tqdm
 
+from ..atomic_folder import explained, flush_to_disk
+from ..recipe import TrainingSettings
 from ..run_folder import write_text
+from .state import TrainState
 
-_SECONDS_BETWEEN_LINES = 10.0
-"""How often the bar is written where nobody can overwrite it: into a file, or a log of a batch system."""
+_TRAINING = "Training"
+_LATEST_UPDATES = 200
+"""How many of them say how long the next ones will take."""
 
 
 class TrainingLog:
     """`log.jsonl`: a record a line, without gaps and without doubles; silent on every rank but the first."""
 
-    def __init__(self, path: Path, resumed_update: int, silent: bool) -> None:
-        """Open the log; records of updates after `resumed_update`, which will be done again, are cut off."""
+    def __init__(self, path: Path, records: int, silent: bool) -> None:
+        """Go on with a log behind its first `records`; those after them, whose updates will be done again, are cut off."""
+        self._path, self._silent = path, silent
+        self.records = records
         if not silent:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            if path.exists():
-                _cut(path, resumed_update)
-        self._stream = open(os.devnull if silent else path, "a", encoding="utf-8", buffering=1)  # noqa: SIM115
+            _cut(path, records)
 
     def write(self, record: dict[str, Any]) -> None:
         """Add a record, which has a `kind` and an `update`; it is in the file when this returns."""
-        self._stream.write(json.dumps(record, ensure_ascii=False) + "\n")
+        self.records += 1
+        if not self._silent:
+            with explained(self._path), open(self._path, "a", encoding="utf-8") as stream:
+                stream.write(json.dumps(record, ensure_ascii=False) + "\n")
 
     def flush_to_disk(self) -> None:
         """To be called before a state is saved: a state must never know more than the log."""
-        self._stream.flush()
-        os.fsync(self._stream.fileno())
-
-    def close(self) -> None:
-        self._stream.close()
+        if not self._silent:
+            flush_to_disk(self._path)
 
 
-class ProgressBar:
-    """Updates done, with loss, learning rate, target tokens a second and time left; silent on every rank but the first."""
+class Forecast:
+    """How long the rest of a run will take, if updates, validations and savings go on taking what they have taken so far."""
 
-    def __init__(self, done: int, total: int, silent: bool) -> None:
-        self._bar = tqdm(
-            initial=done,
-            total=total,
-            unit="update",
-            desc="Training",
-            disable=silent,
-            dynamic_ncols=True,
-            mininterval=0.1 if sys.stderr.isatty() else _SECONDS_BETWEEN_LINES,
+    def __init__(self, settings: TrainingSettings, state: TrainState) -> None:
+        """A run that is gone on with expects of its first updates what it knows of those before."""
+        self._settings, self._state = settings, state
+        known = (
+            [state.total.seconds / state.update] * min(state.update, _LATEST_UPDATES) if state.update else []
+        )
+        self._updates = deque(known, maxlen=_LATEST_UPDATES)
+
+    def count(self, seconds: float) -> None:
+        """Take note of an update."""
+        self._updates.append(seconds)
+
+    def seconds_left(self) -> float:
+        """From the end of an update to the end of the run, with what this update makes due.
+
+        What has never been done counts nothing: before the first validation and the first checkpoint, the run will take longer.
+        """
+        state, settings = self._state, self._settings
+        validating, saving = state.seconds - state.total.seconds, state.saving_seconds
+        return (
+            (settings.updates - state.update) * fmean(self._updates)
+            + self._times(settings.validate_every) * _mean(validating, len(state.validations))
+            + self._times(settings.checkpoint_every) * _mean(saving, len(state.checkpoints))
         )
 
-    def advance(self, loss: float, learning_rate: float, tokens_per_second: float) -> None:
+    def _times(self, every: int) -> int:
+        """How often something is still due that is due every so many updates and after the last, that of this update included."""
+        return math.ceil(self._settings.updates / every) - (self._state.update - 1) // every
+
+
+class Progress:
+    """A bar where a terminal can show one, and lines that read as well in a file; silent on every rank but the first."""
+
+    def __init__(self, settings: TrainingSettings, state: TrainState, silent: bool) -> None:
+        """
+        Args:
+            settings: say how much there is to do.
+            state: the run's own, which is looked at and never changed.
+            silent: show nothing.
+        """
+        self._state, self._total, self._silent = state, settings.updates, silent
+        self._forecast = Forecast(settings, state)
+        self._bar = tqdm(
+            initial=state.update,
+            total=settings.updates,
+            desc=_TRAINING,
+            # In a file, where nothing can be overwritten, the lines alone tell the story
+            disable=silent or not sys.stderr.isatty(),
+            dynamic_ncols=True,
+            bar_format="{desc} {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt}{postfix}",
+        )
+
+    def advance(self, seconds: float, record: dict[str, Any]) -> None:
+        """Show that another update is done.
+
+        Args:
+            seconds: what it took.
+            record: the interval up to now, as it goes into the log.
+        """
+        self._forecast.count(seconds)
+        self._bar.set_description_str(_TRAINING, refresh=False)
         self._bar.set_postfix_str(
-            f"loss {loss:.3f}, lr {learning_rate:.2e}, {tokens_per_second:,.0f} tokens/s", refresh=False
+            f"loss {record['loss']:.3f}, lr {record['learning_rate']:.2e}, {record['tokens_per_second']:,.0f} tokens/s, "
+            f"{tqdm.format_interval(self._forecast.seconds_left())} left",
+            refresh=False,
         )
         self._bar.update()
 
+    def doing(self, what: str) -> None:
+        """Say on the bar why it stands still."""
+        self._bar.set_description_str(what)
+
+    def tell(self, record: dict[str, Any]) -> None:
+        """Print the line of an interval."""
+        elapsed = self._state.seconds + self._state.saving_seconds
+        self.say(describe_interval(record, self._total, elapsed, self._forecast.seconds_left()))
+
     def say(self, text: str) -> None:
-        """Print above the bar."""
-        if not self._bar.disable:
-            self._bar.write(text)
+        """Print above the bar, and at once: a batch system's log is read while it grows."""
+        if not self._silent:
+            with tqdm.external_write_mode():
+                print(text, flush=True)
 
     def close(self) -> None:
         self._bar.close()
 
 
-def _cut(path: Path, resumed_update: int) -> None:
-    kept = []
-    with open(path, encoding="utf-8") as stream:
-        for line in stream:
-            # A kill in the middle of a write leaves a last line without its end
-            if line.endswith("\n") and json.loads(line)["update"] <= resumed_update:
-                kept.append(line)
-    write_text(path, "".join(kept))
+def describe_interval(record: dict[str, Any], updates: int, elapsed: float, left: float) -> str:
+    """One line, in columns that stand below each other.
+
+    Args:
+        record: of the log.
+        updates: of the whole run.
+        elapsed: seconds the run has taken, since its first update.
+        left: seconds it will still take.
+    """
+    seen = record["source_tokens"] + record["target_tokens"]
+    end = time.strftime("%d %b %H:%M", time.localtime(time.time() + left))
+    perplexity = math.exp(min(record["nll"], 700.0))
+    return "  ".join([
+        f"{record['update']:>{len(str(updates))}}/{updates}",
+        f"epoch {record['epoch']:6.2f}",
+        f"loss {record['loss']:6.3f}",
+        f"ppl {perplexity:8.2f}" if perplexity < 1e5 else f"ppl {perplexity:8.1e}",
+        f"lr {record['learning_rate']:.2e}",
+        f"grad {record['gradient_norm']:6.2f}",
+        f"{record['tokens_per_second']:>7,.0f} tokens/s",
+        f"padding {record['padding_share']:5.1%}",
+        f"seen {tqdm.format_sizeof(seen):>5}",
+        f"{tqdm.format_interval(elapsed)} + {tqdm.format_interval(left)} left (until {end})",
+    ])  # fmt: skip
+
+
+def _mean(total: float, count: int) -> float:
+    return total / count if count else 0.0
+
+
+def _cut(path: Path, records: int) -> None:
+    """A kill may have left a part of a line; it is behind those that a state knows, and goes with the rest."""
+    text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+    lines = text.split("\n")[:-1][:records]  # and not `splitlines`: a sample may hold other ends of lines
+    write_text(path, "".join(f"{line}\n" for line in lines))

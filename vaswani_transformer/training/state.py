@@ -4,20 +4,22 @@ No random state is here: batches and dropout are functions of the recipe's seed 
 """
 
 import re
-import shutil
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from ..atomic_folder import atomic_folder
-from ..run_folder import file_sha256, read_json, write_json
+from ..atomic_folder import atomic_folder, remove_folder
+from ..checksums import find_damage, write_checksums
+from ..run_folder import read_json, write_json
+from .sharding import gather, part_of
 
 _WEIGHTS, _OPTIMIZER, _STATE = "model.safetensors", "optimizer.safetensors", "state.json"
+_STATES_KEPT = 2
+"""The newest, and the one before it in case the newest is damaged."""
 
 
 @dataclass
@@ -37,6 +39,15 @@ class Totals:
             setattr(self, name, getattr(self, name) + value)
 
 
+@dataclass(frozen=True)
+class Validation:
+    """What the model was worth after an update, as far as it decides something."""
+
+    update: int
+    bleu: float
+    loss: float
+
+
 @dataclass
 class TrainState:
     """All of a run that changes, apart from weights and optimizer."""
@@ -47,16 +58,26 @@ class TrainState:
     interval: Totals = field(default_factory=Totals)
     """Since the last record in the log."""
     seconds: float = 0.0
-    """Wall time of the training, validation and saving included."""
-    best_score: float | None = None
-    validations_without_gain: int = 0
+    """Wall time of the updates and validations."""
+    validations: list[Validation] = field(default_factory=list)
+    """All of them, oldest first."""
+    checkpoints: list[int] = field(default_factory=list)
+    """The updates after which one was saved, oldest first; most are gone again."""
+    records: int = 0
+    """Lines of the log."""
+    saving_seconds: float = 0.0
+    """Wall time of the savings before this one."""
 
     def state_dict(self) -> dict[str, Any]:
         return asdict(self)
 
     def load_state_dict(self, content: dict[str, Any]) -> None:
         for name, value in content.items():
-            setattr(self, name, Totals(**value) if name in ("total", "interval") else value)
+            if name in ("total", "interval"):
+                value = Totals(**value)
+            elif name == "validations":
+                value = [Validation(**validation) for validation in value]
+            setattr(self, name, value)
 
 
 def save_state(
@@ -65,38 +86,35 @@ def save_state(
     module: nn.Module,
     optimizer: torch.optim.Optimizer,
     loss_scaler: dict[str, Any],
+    writer: bool = True,
 ) -> Path:
-    """Write `folder/update-N`, then remove the state before it.
+    """Write `folder/update-N`; of the states before it, the latest stays.
 
     Args:
         folder: the run's `state` folder.
-        state: saved as JSON together with the SHA-256 of the two other files.
+        state: saved as JSON.
         module: its parameters and persistent buffers are saved, each once, in their own precision.
         optimizer: built over the trainable parameters of `module`, in their order.
         loss_scaler: state of float16's loss scaling; empty without it.
+        writer: false on the ranks that only give their parts of a sharded module.
     """
     path = folder / f"update-{state.update}"
+    weights, moments = gather(_weights(module), writer), gather(_moments(module, optimizer), writer)
+    if not writer:
+        return path
     with atomic_folder(path) as unfinished:
-        save_file(_weights(module), unfinished / _WEIGHTS)
-        save_file(_moments(module, optimizer), unfinished / _OPTIMIZER)
-        hashes = {name: file_sha256(unfinished / name) for name in (_WEIGHTS, _OPTIMIZER)}
-        write_json(
-            unfinished / _STATE, {"state": state.state_dict(), "loss_scaler": loss_scaler, "sha256": hashes}
-        )
-    for older in folder.iterdir():
-        if older != path and older.name.lstrip(".").startswith("update-"):
-            shutil.rmtree(older)
+        save_file(weights, unfinished / _WEIGHTS)
+        save_file(moments, unfinished / _OPTIMIZER)
+        write_json(unfinished / _STATE, {"state": state.state_dict(), "loss_scaler": loss_scaler})
+        write_checksums(unfinished)
+    for older in _states(folder)[:-_STATES_KEPT]:
+        remove_folder(older)
     return path
 
 
 def newest_state(folder: Path) -> Path | None:
     """The folder of the latest saved state, or `None` where nothing has been saved yet."""
-    found = [
-        (int(match[1]), path)
-        for path in folder.glob("update-*")
-        if (match := re.fullmatch(r"update-(\d+)", path.name))
-    ]
-    return max(found)[1] if found else None
+    return next(reversed(_states(folder)), None)
 
 
 def load_state(
@@ -105,21 +123,26 @@ def load_state(
     """Fill `state`, `module` and `optimizer` from a folder that `save_state` wrote; returns the loss scaler's state.
 
     Raises:
-        ValueError: a file is missing, damaged, or belongs to another architecture; the sentence names it and the remedy.
+        ValueError: a file is missing, damaged, or belongs to another architecture. The sentence names it, and the state before this one
+            as what to go on from. Nothing has been loaded then.
     """
-    for name in (_STATE, _WEIGHTS, _OPTIMIZER):
-        if not (path / name).is_file():
-            raise ValueError(_damaged(path / name, "is missing"))
+    if damage := find_damage(path, (_STATE, _WEIGHTS, _OPTIMIZER)):
+        raise ValueError(f"{damage}; {_remedy(path)}")
     content = read_json(path / _STATE)
-    for name, expected in content["sha256"].items():
-        if file_sha256(path / name) != expected:
-            raise ValueError(
-                _damaged(path / name, "is damaged: its SHA-256 is not the one it was saved with")
-            )
-    _load_weights(module, _read(path / _WEIGHTS), path / _WEIGHTS)
-    _load_moments(module, optimizer, _read(path / _OPTIMIZER))
+    _load_weights(module, load_file(path / _WEIGHTS), path / _WEIGHTS)
+    _load_moments(module, optimizer, load_file(path / _OPTIMIZER))
     state.load_state_dict(content["state"])
     return dict(content["loss_scaler"])
+
+
+def _states(folder: Path) -> list[Path]:
+    """Oldest first."""
+    found = [
+        (int(match[1]), path)
+        for path in folder.glob("update-*")
+        if (match := re.fullmatch(r"update-(\d+)", path.name))
+    ]
+    return [path for _, path in sorted(found)]
 
 
 def _weights(module: nn.Module) -> dict[str, Tensor]:
@@ -127,13 +150,13 @@ def _weights(module: nn.Module) -> dict[str, Tensor]:
     parameters = dict(module.named_parameters())
     stored = module.state_dict(keep_vars=True)
     buffers = {name: buffer for name, buffer in module.named_buffers() if name in stored}
-    return {name: tensor.detach().contiguous() for name, tensor in {**parameters, **buffers}.items()}
+    return {name: tensor.detach() for name, tensor in {**parameters, **buffers}.items()}
 
 
 def _moments(module: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     """Adam's tensors by the name of their parameter: `exp_avg.model.shared.weight`."""
     return {
-        f"{kind}.{name}": tensor.contiguous()
+        f"{kind}.{name}": tensor
         for name, parameter in _trainable(module)
         for kind, tensor in optimizer.state.get(parameter, {}).items()
     }
@@ -146,11 +169,11 @@ def _load_weights(module: nn.Module, saved: dict[str, Tensor], path: Path) -> No
     ]
     if wrong:
         raise ValueError(
-            _damaged(path, f"does not fit the model of this recipe (first difference: {wrong[0]})")
+            f"{path} does not fit the model of this recipe (first difference: {wrong[0]}); choose another run folder."
         )
     with torch.no_grad():
         for name, tensor in current.items():
-            tensor.copy_(saved[name])
+            tensor.copy_(part_of(saved[name], tensor))
 
 
 def _load_moments(module: nn.Module, optimizer: torch.optim.Optimizer, saved: dict[str, Tensor]) -> None:
@@ -159,27 +182,34 @@ def _load_moments(module: nn.Module, optimizer: torch.optim.Optimizer, saved: di
         kind, _, name = key.partition(".")
         by_parameter.setdefault(name, {})[kind] = tensor
     state = {
-        index: by_parameter[name]
-        for index, (name, _) in enumerate(_trainable(module))
+        index: {
+            kind: part_of(tensor, parameter) if tensor.shape == parameter.shape else tensor
+            for kind, tensor in by_parameter[name].items()
+        }
+        for index, (name, parameter) in enumerate(_in_order(module, optimizer))
         if name in by_parameter
     }
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+
+
+def _in_order(module: nn.Module, optimizer: torch.optim.Optimizer) -> list[tuple[str, nn.Parameter]]:
+    """The parameters as `optimizer` numbers them: group after group."""
+    names = {parameter: name for name, parameter in _trainable(module)}
+    return [
+        (names[parameter], parameter) for group in optimizer.param_groups for parameter in group["params"]
+    ]
 
 
 def _trainable(module: nn.Module) -> list[tuple[str, nn.Parameter]]:
     return [(name, parameter) for name, parameter in module.named_parameters() if parameter.requires_grad]
 
 
-def _read(path: Path) -> dict[str, Tensor]:
-    try:
-        return load_file(path)
-    except SafetensorError as error:
-        raise ValueError(_damaged(path, f"is damaged ({error})")) from error
-
-
 def _shape(tensors: dict[str, Tensor], name: str) -> torch.Size | None:
     return tensors[name].shape if name in tensors else None
 
 
-def _damaged(path: Path, what: str) -> str:
-    return f"{path} {what}; put back a good copy, or delete {path.parent} and start the training again from the first update."
+def _remedy(damaged: Path) -> str:
+    *earlier, _ = _states(damaged.parent)
+    if not earlier:
+        return "put back a good copy, or begin anew in another run folder."
+    return f"put back a good copy, or delete {damaged} and run the same command again: it then goes on from {earlier[-1]}."

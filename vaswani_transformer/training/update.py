@@ -2,6 +2,7 @@
 
 import math
 from contextlib import nullcontext
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from ..recipe import Recipe
 from .cost import training_flops
 from .interruption import Interruption
 from .loss import target_positions
+from .memory import fitting
 from .optimization import clip_gradients, gradient_norm, learning_rate, set_learning_rate
 from .state import Totals
 
@@ -71,6 +73,8 @@ class Updater:
             target_tokens=batching.target_tokens,
             micro_batches=batching.micro_batches,
             seed=recipe.training.seed,
+            groups=corpus.languages,
+            temperature=batching.temperature,
         )
         # Complains before the first update if the ranks cannot share evenly
         self.stream.share(0, self.rank, self.ranks)
@@ -84,6 +88,7 @@ class Updater:
 
         Raises:
             FloatingPointError: loss or gradients are not finite; weights are as before, and the sentence names the pairs.
+            MemoryError: a micro-batch does not fit; weights are as before, and the sentence says how large it is.
         """
         plan = self.stream.update(update - 1)
         totals = self._count(update, plan)
@@ -116,11 +121,25 @@ class Updater:
             batch = load_batch(self.corpus, plan[number], self.pad_token_id, self.accelerator.device)
             torch.manual_seed(_seed(self.settings.seed, update, number))
             is_last = number + self.ranks >= len(plan)
-            with nullcontext() if is_last else self.accelerator.no_sync(self.module):
+            synchronised = nullcontext() if is_last else self.accelerator.no_sync(self.module)
+            with fitting(partial(self._too_large, update, batch)), synchronised:
                 result = self.module(**batch)
                 self.accelerator.backward(result.smoothed * share)
             losses[number] = torch.stack([result.smoothed.detach(), result.plain])
         return losses
+
+    def _too_large(self, update: int, batch: dict[str, Tensor]) -> str:
+        (pairs, source), (_, target) = batch["input_ids"].shape, batch["labels"].shape
+        going_on = (
+            "" if self.settings.gradient_checkpointing
+            else "`training.gradient_checkpointing: true` needs less and lets this run go on to the same result; or "
+        )  # fmt: skip
+        return (
+            f"Update {update} ran out of memory in a micro-batch of {pairs} pairs, {pairs} x {source} = {pairs * source} source and "
+            f"{pairs} x {target} = {pairs * target} target tokens with padding; the last saved state is kept. {going_on}"
+            f"begin another run with more `batching.micro_batches` (now {self.stream.micro_batches}), or with lower "
+            "`batching.source_tokens` and `batching.target_tokens`."
+        )
 
     def _share(
         self, losses: Tensor, norm: Tensor, wants_to_stop: bool

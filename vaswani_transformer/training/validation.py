@@ -1,19 +1,30 @@
 """How good the model is right now: perplexity, BLEU and a few translations to look at."""
 
 import math
-from collections.abc import Iterator
-from typing import Any
+from itertools import islice
+from statistics import fmean
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from transformers import PreTrainedTokenizerBase
 
 from ..data.batching import plan_batches
 from ..data.encoding import EncodedCorpus
-from ..evaluation.bleu import score
+from ..evaluation.bleu import MetricResult, score
 from ..recipe import Recipe
 from ..translation.translate import translate
 from .loss import TranslationLoss
+from .memory import fitting
 from .update import load_batch
+
+
+class ValidationText(NamedTuple):
+    """The first sentences of the validation set, of one target language; `language` is None where there is no choice."""
+
+    language: str | None
+    sources: list[str]
+    references: list[str]
 
 
 class Validator:
@@ -22,44 +33,83 @@ class Validator:
     def __init__(self, recipe: Recipe, tokenizer: PreTrainedTokenizerBase, corpus: EncodedCorpus) -> None:
         """The text is decoded from `corpus`: byte-level BPE gives back what it was given, and a run folder needs nothing outside itself."""
         self.recipe, self.tokenizer, self.corpus = recipe, tokenizer, corpus
-        count = min(len(corpus), recipe.validation.sentences or len(corpus))
-        sides = zip(*(corpus.pair(i) for i in range(count)), strict=True)
-        self.sources, self.references = (
-            tokenizer.batch_decode(list(side), skip_special_tokens=True) for side in sides
-        )
+        self.texts: list[ValidationText] = []
+        languages = np.zeros(len(corpus)) if corpus.languages is None else corpus.languages
+        for place, language in enumerate(corpus.target_languages or [None]):
+            pairs = np.flatnonzero(languages == place)[: recipe.validation.sentences].tolist()
+            if pairs:
+                sides = zip(*map(corpus.pair, pairs), strict=True)
+                texts = (tokenizer.batch_decode(list(side), skip_special_tokens=True) for side in sides)
+                self.texts.append(ValidationText(language, *texts))
 
     def run(self, loss: TranslationLoss) -> dict[str, Any]:
         """Loss and perplexity over the whole set, BLEU and chrF over the recipe's first sentences; the model ends in training mode.
 
+        Of several target languages, BLEU and chrF are the means of theirs, which stand beside them (`bleu_fr`).
+
         Returns:
             The fields of a validation record in `log.jsonl`.
+
+        Raises:
+            MemoryError: a batch does not fit.
         """
+        with fitting(
+            lambda: (
+                f"Validation ran out of memory in batches of {self.recipe.validation.batch_tokens} tokens; lower "
+                "`validation.batch_tokens` and run the same command again."
+            )
+        ):
+            return self._run(loss)
+
+    def _run(self, loss: TranslationLoss) -> dict[str, Any]:
         loss.eval()
         smoothed, plain = self._losses(loss)
-        settings = self.recipe.validation
-        translations = translate(
-            loss.model,
-            self.tokenizer,
-            self.sources,
-            batch_tokens=settings.batch_tokens,
-            num_beams=settings.num_beams,
-        )
-        scores = score(
-            translations,
-            self.references,
-            target_language=self.recipe.target_language,
-            tokenized=self.recipe.data.validation.tokenized,
-            lowercase=settings.lowercase,
-        )
+        samples: list[dict[str, str]] = []
+        points: dict[str, dict[str, float]] = {"bleu": {}, "chrf": {}}
+        for text in self.texts:
+            translations = self._translate(loss, text)
+            scores = self._score(translations, text)
+            points["bleu"][f"bleu_{text.language}"] = scores["sacrebleu"].score
+            points["chrf"][f"chrf_{text.language}"] = scores["chrf"].score
+            columns = zip(text.sources, text.references, translations, strict=True)
+            samples += [
+                dict(zip(("source", "reference", "translation"), sides, strict=True))
+                for sides in islice(columns, self.recipe.validation.samples)
+            ]
         loss.train()
+        of_each = points["bleu"] | points["chrf"] if self.recipe.target_languages else {}
         return {
             "loss": smoothed,
             "nll": plain,
             "perplexity": math.exp(min(plain, 700.0)),
-            "bleu": scores["sacrebleu"].score,
-            "chrf": scores["chrf"].score,
-            "samples": list(self._samples(translations)),
+            **{name: fmean(values.values()) for name, values in points.items()},
+            **of_each,
+            "samples": samples,
         }
+
+    def _translate(self, loss: TranslationLoss, text: ValidationText) -> list[str]:
+        settings = self.recipe.validation
+        return translate(
+            loss.model,
+            self.tokenizer,
+            text.sources,
+            target_language=text.language,
+            batch_tokens=settings.batch_tokens,
+            num_beams=settings.num_beams,
+        )
+
+    def _score(self, translations: list[str], text: ValidationText) -> dict[str, MetricResult]:
+        language = text.language or self.recipe.target_language
+        specs = [
+            spec for spec in self.recipe.data.validations if self.recipe.languages_of(spec)[1] == language
+        ]
+        return score(
+            translations,
+            text.references,
+            target_language=language,
+            tokenized=any(spec.tokenized for spec in specs),
+            lowercase=self.recipe.validation.lowercase,
+        )
 
     @torch.inference_mode()
     def _losses(self, loss: TranslationLoss) -> tuple[float, float]:
@@ -76,8 +126,3 @@ class Validator:
         tokens = int(lengths[1].sum())
         smoothed, plain = (math.fsum(kind) / tokens for kind in zip(*sums, strict=True))
         return smoothed, plain
-
-    def _samples(self, translations: list[str]) -> Iterator[dict[str, str]]:
-        wanted = min(self.recipe.validation.samples, len(translations))
-        for i in range(wanted):
-            yield {"source": self.sources[i], "reference": self.references[i], "translation": translations[i]}

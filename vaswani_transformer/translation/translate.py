@@ -11,6 +11,8 @@ import torch
 from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from ..pipeline_translation import language_prefix
+
 _SENTENCES_TOKENISED_AT_ONCE = 1000
 _PROBE = "."
 
@@ -37,6 +39,7 @@ def translate(
     tokenizer: PreTrainedTokenizerBase,
     sentences: Sequence[str],
     *,
+    target_language: str | None = None,
     batch_tokens: int = 4096,
     progress: bool = False,
     **generate_kwargs: Any,
@@ -51,17 +54,18 @@ def translate(
         model: on the device where it shall run.
         tokenizer: the model's own.
         sentences: source text; one that is empty or blank gives an empty translation without a question to the model.
+        target_language: of a model of ours that has several.
         batch_tokens: the most source tokens, padding included, that one batch may hold (a longer sentence goes alone).
         progress: show a bar with sentences a second and the time left.
         **generate_kwargs: passed on to `model.generate`; whatever is not named comes from `model.generation_config`.
 
     Raises:
         TypeError: `sentences` is not a sequence of strings.
-        ValueError: `batch_tokens` is not positive.
+        ValueError: `batch_tokens` is not positive, or the model asks for another target language.
     """
     _check(sentences, batch_tokens)
     translations = [""] * len(sentences)
-    token_ids = _token_ids(tokenizer, sentences)
+    token_ids = _token_ids(tokenizer, sentences, language_prefix(tokenizer, target_language))
     with tqdm(total=len(sentences), unit="sentence", desc="Translating", disable=not progress) as bar:
         bar.update(len(sentences) - len(token_ids))
         for batch in _batches(token_ids, batch_tokens):
@@ -85,6 +89,7 @@ class Translator:
         model: PreTrainedModel,
         tokenizer: PreTrainedTokenizerBase,
         *,
+        target_language: str | None = None,
         batch_tokens: int = 4096,
         max_source_tokens: int = 1024,
         scores: bool = False,
@@ -93,18 +98,19 @@ class Translator:
         """Translate a first, one-character sentence, so that settings that cannot work are an error before the work begins.
 
         Args:
-            model, tokenizer, batch_tokens: see `translate`.
+            model, tokenizer, target_language, batch_tokens: see `translate`.
             max_source_tokens: the longest sentence the model is asked for; a longer one is a `Failure`.
             scores: fill in `Hypothesis.score`.
             **generate_kwargs: passed on to `model.generate`.
 
         Raises:
-            ValueError: a limit is not positive, or the search tells no scores.
+            ValueError: a limit is not positive, the model asks for another target language, or the search tells no scores.
         """
         _check([], batch_tokens)
         if max_source_tokens < 1:
             raise ValueError(f"`max_source_tokens` must be at least 1, not {max_source_tokens}.")
         self._model, self._tokenizer = model, tokenizer
+        self._prefix = language_prefix(tokenizer, target_language)
         self._batch_tokens, self._max_source_tokens = batch_tokens, max_source_tokens
         self._generate_kwargs = generate_kwargs
         if scores:
@@ -127,7 +133,7 @@ class Translator:
         Raises:
             Exception: whatever the model raises on a sentence that it could translate before.
         """
-        token_ids = _token_ids(self._tokenizer, sentences)
+        token_ids = _token_ids(self._tokenizer, sentences, self._prefix)
         yield from ((index, self._blank) for index in range(len(sentences)) if index not in token_ids)
         too_long = [index for index, ids in token_ids.items() if len(ids) > self._max_source_tokens]
         for index in too_long:
@@ -149,7 +155,7 @@ class Translator:
                 yield index, outcome
 
     def _probe(self) -> list[Hypothesis]:
-        probe = _token_ids(self._tokenizer, [_PROBE])
+        probe = _token_ids(self._tokenizer, [_PROBE], self._prefix)
         return _search(self._model, self._tokenizer, list(probe.values()), self._generate_kwargs)[0]
 
     def _isolating_failures(self, token_ids: list[list[int]]) -> list[Outcome]:
@@ -166,14 +172,17 @@ class Translator:
         ]
 
 
-def _token_ids(tokenizer: PreTrainedTokenizerBase, sentences: Sequence[str]) -> dict[int, list[int]]:
-    """Token ids of the sentences that are not blank, by position."""
+def _token_ids(
+    tokenizer: PreTrainedTokenizerBase, sentences: Sequence[str], prefix: list[int]
+) -> dict[int, list[int]]:
+    """Token ids of the sentences that are not blank, with `prefix` before each, by position."""
     asked = [index for index, sentence in enumerate(sentences) if sentence.strip()]
     token_ids: dict[int, list[int]] = {}
     # In parts: what a tokenizer returns beside the ids takes hundreds of bytes a token.
     for start in range(0, len(asked), _SENTENCES_TOKENISED_AT_ONCE):
         part = asked[start : start + _SENTENCES_TOKENISED_AT_ONCE]
-        token_ids |= zip(part, tokenizer([sentences[index] for index in part])["input_ids"], strict=True)
+        encoded = tokenizer([sentences[index] for index in part])["input_ids"]
+        token_ids |= {index: [*prefix, *ids] for index, ids in zip(part, encoded, strict=True)}
     return token_ids
 
 

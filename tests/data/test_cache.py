@@ -1,0 +1,162 @@
+"""What runs share: made once, the same for all, and never half of it."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from vaswani_transformer.atomic_folder import atomic_folder
+from vaswani_transformer.data import cache
+from vaswani_transformer.data.cache import provide
+
+FACTS = {"hashes": {"train.en": "12"}, "max_tokens": 256}
+
+
+@pytest.fixture(autouse=True)
+def cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("VASWANI_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def maker(folder: Path, content: bytes = b"ids") -> Callable[[], None]:
+    def make() -> None:
+        with atomic_folder(folder) as unfinished:
+            (unfinished / "source.bin").write_bytes(content)
+            (unfinished / "index.json").write_text("{}", encoding="utf-8")
+
+    return make
+
+
+def never() -> None:
+    raise AssertionError("it is in the cache")
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+MADE = {"source.bin": b"ids", "index.json": b"{}"}
+
+
+def entries(folder: Path) -> list[Path]:
+    return sorted(path.parent for path in folder.rglob("index.json"))
+
+
+def test_what_one_run_made_another_takes(tmp_path: Path, cache_folder: Path) -> None:
+    provide(tmp_path / "a", "encoded", FACTS, maker(tmp_path / "a"))
+    provide(tmp_path / "b", "encoded", dict(reversed(FACTS.items())), never)
+    assert content(tmp_path / "a") == content(tmp_path / "b") == MADE
+    assert len(entries(cache_folder)) == 1
+
+
+@pytest.mark.parametrize("other", [{**FACTS, "max_tokens": 255}, {**FACTS, "hashes": {"train.en": "13"}}])
+def test_other_facts_are_other_content(tmp_path: Path, cache_folder: Path, other: dict[str, object]) -> None:
+    provide(tmp_path / "a", "encoded", FACTS, maker(tmp_path / "a"))
+    provide(tmp_path / "b", "encoded", other, maker(tmp_path / "b", b"other"))
+    assert content(tmp_path / "b")["source.bin"] == b"other"
+    assert len(entries(cache_folder)) == 2
+
+
+def test_other_code_may_give_other_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    provide(tmp_path / "a", "encoded", FACTS, maker(tmp_path / "a"))
+    monkeypatch.setattr(cache, "version", lambda package: "99")
+    provide(tmp_path / "b", "encoded", FACTS, maker(tmp_path / "b", b"other"))
+    assert content(tmp_path / "b")["source.bin"] == b"other"
+
+
+def test_a_run_folder_outlives_the_cache_and_the_other_way_round(tmp_path: Path, cache_folder: Path) -> None:
+    for name, make in (("a", maker(tmp_path / "a")), ("b", never)):
+        provide(tmp_path / name, "encoded", FACTS, make)
+    for file in (tmp_path / "a").iterdir():
+        file.unlink()
+    assert content(tmp_path / "b") == MADE
+    (entry,) = entries(cache_folder)
+    for file in entry.iterdir():
+        file.unlink()
+    assert content(tmp_path / "b") == MADE
+
+
+def test_large_files_take_no_second_place_and_small_ones_may_be_edited(
+    tmp_path: Path, cache_folder: Path
+) -> None:
+    provide(tmp_path / "a", "encoded", FACTS, maker(tmp_path / "a"))
+    (entry,) = entries(cache_folder)
+    assert os.path.samefile(tmp_path / "a" / "source.bin", entry / "source.bin")
+    (tmp_path / "a" / "index.json").write_text("edited", encoding="utf-8")
+    provide(tmp_path / "b", "encoded", FACTS, never)
+    assert content(tmp_path / "b") == MADE
+
+
+def test_without_hard_links_files_are_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(there: str, here: str) -> None:
+        raise OSError(18, "Invalid cross-device link")
+
+    monkeypatch.setattr(os, "link", refuse)
+    provide(tmp_path / "a", "encoded", FACTS, maker(tmp_path / "a"))
+    (tmp_path / "a" / "source.bin").write_bytes(b"changed")
+    provide(tmp_path / "b", "encoded", FACTS, never)
+    assert content(tmp_path / "b") == MADE
+
+
+@pytest.mark.parametrize("damage", [b"idz", b"id", None])
+def test_damaged_content_is_made_anew(tmp_path: Path, cache_folder: Path, damage: bytes | None) -> None:
+    provide(tmp_path / "a", "encoded", FACTS, maker(tmp_path / "a"))
+    (entry,) = entries(cache_folder)
+    (entry / "source.bin").unlink()
+    if damage is not None:
+        (entry / "source.bin").write_bytes(damage)
+    with pytest.warns(UserWarning, match=r"source\.bin is .*made anew"):
+        provide(tmp_path / "b", "encoded", FACTS, maker(tmp_path / "b"))
+    provide(tmp_path / "c", "encoded", FACTS, never)
+    assert content(tmp_path / "c") == MADE
+
+
+@pytest.mark.parametrize("step", ["copytree", "copyfile", "rmtree"])
+def test_a_crash_while_keeping_leaves_nothing_that_is_used(
+    tmp_path: Path, cache_folder: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """Even what a kill leaves behind, as `rmtree` does not get to work either, is not taken for content."""
+
+    def stop(*arguments: object, **settings: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cache.shutil, step, stop)
+        with pytest.raises(KeyboardInterrupt):
+            cache._keep(_made(tmp_path / "a"), cache._entry("encoded", FACTS))
+    provide(tmp_path / "b", "encoded", FACTS, maker(tmp_path / "b", b"other"))
+    assert content(tmp_path / "b")["source.bin"] == b"other"
+
+
+def _made(folder: Path) -> Path:
+    maker(folder)()
+    return folder
+
+
+def test_a_failure_while_making_keeps_nothing(tmp_path: Path, cache_folder: Path) -> None:
+    def fail() -> None:
+        raise ValueError("no pairs")
+
+    with pytest.raises(ValueError, match="no pairs"):
+        provide(tmp_path / "a", "encoded", FACTS, fail)
+    assert not entries(cache_folder)
+
+
+def test_unknown_content_and_a_cache_that_is_off_share_nothing(
+    tmp_path: Path, cache_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provide(tmp_path / "a", "encoded", None, maker(tmp_path / "a"))
+    monkeypatch.setenv("VASWANI_CACHE", "off")
+    provide(tmp_path / "b", "encoded", FACTS, maker(tmp_path / "b"))
+    assert content(tmp_path / "b") == MADE
+    assert not cache_folder.exists()
+
+
+def test_a_cache_that_cannot_be_written_is_told_and_done_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VASWANI_CACHE", "/proc/nowhere")
+    with pytest.warns(UserWarning, match=r"not shared with other runs: .*Set VASWANI_CACHE to"):
+        provide(tmp_path / "a", "encoded", FACTS, maker(tmp_path / "a"))
+    assert content(tmp_path / "a") == MADE

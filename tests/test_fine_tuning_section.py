@@ -1,0 +1,90 @@
+"""The README's ways to a new pair, as they stand there: the recipe, and the Trainer's lines."""
+
+import csv
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModelForSeq2SeqLM
+
+from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration, train_tokenizer
+from vaswani_transformer.data.builtin_corpus import builtin_pairs
+from vaswani_transformer.run_folder import read_json
+
+ROOT = Path(__file__).parents[1]
+SECTION = (
+    (ROOT / "README.md")
+    .read_text(encoding="utf-8")
+    .split("## Fine-tune to a new pair\n")[1]
+    .split("\n## ")[0]
+)
+PAIRS = list(builtin_pairs("train", 120))
+
+
+def block(language: str) -> str:
+    found = re.search(rf"^```{language}\n(.*?)^```$", SECTION, re.MULTILINE | re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+@pytest.fixture
+def origin(tmp_path: Path) -> Path:
+    """A translator that has learnt nothing yet, where the README has one."""
+    torch.manual_seed(0)
+    tokenizer = train_tokenizer([text for pair in PAIRS for text in pair[:2]], 400)
+    widths = {"d_model": 16, "encoder_ffn_dim": 32, "decoder_ffn_dim": 32}
+    model = VaswaniForConditionalGeneration(
+        VaswaniConfig.from_preset("tiny", vocab_size=len(tokenizer), **widths)
+    )
+    for name in ("averaged", "published"):
+        model.save_pretrained(tmp_path / "runs/builtin_tiny" / name)
+        tokenizer.save_pretrained(tmp_path / "runs/builtin_tiny" / name)
+    return tmp_path
+
+
+def run_python(folder: Path, *arguments: str) -> None:
+    """In a process of its own: Accelerate remembers precision and devices for the whole of one."""
+    finished = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert finished.returncode == 0, finished.stdout[-2000:] + finished.stderr[-2000:]
+
+
+def test_the_recipe_trains(origin: Path) -> None:
+    for name, chosen in (("train", PAIRS[:100]), ("dev", PAIRS[100:])):
+        for suffix, side in (("en", 0), ("sv", 1)):
+            lines = "".join(f"{pair[side]}\n" for pair in chosen)
+            (origin / f"{name}.{suffix}").write_text(lines, encoding="utf-8")
+    (origin / "recipe.yaml").write_text(block("yaml"), encoding="utf-8")
+    small = [
+        "tokenizer.vocab_size=450",
+        "training.updates=2",
+        "training.validate_every=2",
+        "training.checkpoint_every=2",
+    ]
+    settings = [word for setting in small for word in ("--set", setting)]
+    run_python(origin, str(ROOT / "scripts/train.py"), "recipe.yaml", "--run-folder", "runs/tuned", *settings)
+    transfer = read_json(origin / "runs/tuned/initial/transfer.json")
+    assert transfer["copied"] > 256
+    assert transfer["copied"] + transfer["composed"] + transfer["random"] == 450
+
+
+def test_the_trainer_trains(origin: Path) -> None:
+    for name, chosen in (("train", PAIRS[:100]), ("dev", PAIRS[100:110])):
+        with open(origin / f"{name}.csv", "w", encoding="utf-8", newline="") as stream:
+            csv.writer(stream).writerows([("en", "sv"), *(pair[:2] for pair in chosen)])
+    run_python(origin, "-c", block("python").replace("max_steps=1000", "max_steps=2"))
+    before, after = (
+        AutoModelForSeq2SeqLM.from_pretrained(origin / folder).state_dict()
+        for folder in ("runs/builtin_tiny/published", "runs/trainer/model")
+    )
+    assert not torch.equal(before["model.shared.weight"], after["model.shared.weight"])

@@ -1,0 +1,133 @@
+"""Whole trainings that start from another model, a second each."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from peft import PeftModel
+from safetensors.torch import load_file
+
+from vaswani_transformer import VaswaniForConditionalGeneration
+from vaswani_transformer.recipe import Recipe
+from vaswani_transformer.run_folder import RunFolder
+from vaswani_transformer.training import engine
+from vaswani_transformer.training.building import adapt, build_model
+from vaswani_transformer.training.engine import train
+from vaswani_transformer.training.optimization import build_adam, set_learning_rate
+
+MakeRecipe = Callable[..., Recipe]
+
+
+@pytest.fixture
+def origin(make_recipe: MakeRecipe, tmp_path: Path) -> Path:
+    run = RunFolder(tmp_path / "origin")
+    assert train(make_recipe(updates=2, validate_every=2, checkpoint_every=2, average_checkpoints=1), run)
+    return run.averaged
+
+
+def _fine(origin: Path, method: str = "keep", **fine_tuning: Any) -> dict[str, Any]:
+    tokenizer = {"method": method} if method == "keep" else {"method": method, "vocab_size": 290}
+    return {
+        "init_from": str(origin),
+        "model": {"dropout": 0.2},
+        "tokenizer": tokenizer,
+        "fine_tuning": fine_tuning,
+    }
+
+
+def _weights(folder: Path) -> dict[str, torch.Tensor]:
+    return load_file(folder / "model.safetensors")
+
+
+@pytest.mark.parametrize("method", ["keep", "train", "extend"])
+def test_it_begins_where_the_other_ended(
+    make_recipe: MakeRecipe, run: RunFolder, origin: Path, method: str
+) -> None:
+    assert train(make_recipe(fine=_fine(origin, method), updates=4), run)
+    config = VaswaniForConditionalGeneration.from_pretrained(run.averaged).config
+    assert (config.d_model, config.dropout) == (16, 0.2)
+    before, initial = _weights(origin), _weights(run.initial)
+    layers = [name for name in before if "layers" in name]
+    assert all(torch.equal(before[name], initial[name]) for name in layers)
+    assert not any(
+        torch.equal(before[name], _weights(run.averaged)[name]) for name in layers if "q_proj" in name
+    )
+
+
+@pytest.mark.parametrize(
+    ("part", "frozen"),
+    [("encoder", "encoder.layers"), ("decoder", "decoder.layers"), ("embeddings", "shared")],
+)
+def test_what_is_frozen_stays(
+    make_recipe: MakeRecipe, run: RunFolder, origin: Path, part: str, frozen: str
+) -> None:
+    assert train(make_recipe(fine=_fine(origin, freeze=[part]), updates=4), run)
+    before, after = _weights(origin), _weights(run.averaged)
+    for name in before:
+        assert torch.equal(before[name], after[name]) is (frozen in name), name
+
+
+def test_lora_trains_adapters_that_peft_reads_and_that_are_merged(
+    make_recipe: MakeRecipe, run: RunFolder, origin: Path
+) -> None:
+    assert train(make_recipe(fine=_fine(origin, lora={"rank": 2}), updates=4, average_checkpoints=1), run)
+    ids = torch.tensor([[5, 6, 7, 2]])
+    merged = VaswaniForConditionalGeneration.from_pretrained(run.averaged).eval()
+    initial = VaswaniForConditionalGeneration.from_pretrained(run.initial).eval()
+    plain = initial(input_ids=ids, decoder_input_ids=ids).logits
+    adapted = PeftModel.from_pretrained(initial, run.checkpoint(4) / "adapter").eval()
+    expected = adapted(input_ids=ids, decoder_input_ids=ids).logits
+    torch.testing.assert_close(
+        merged(input_ids=ids, decoder_input_ids=ids).logits, expected, atol=1e-5, rtol=0
+    )
+    assert not torch.allclose(plain, expected, atol=1e-5)
+    assert _weights(run.averaged).keys() == _weights(origin).keys()
+
+
+@pytest.mark.parametrize("settings", [{"lora": {"rank": 2}}, {"layer_decay": 0.5}, {"freeze": ["encoder"]}])
+def test_resuming_changes_no_bit(
+    make_recipe: MakeRecipe,
+    run: RunFolder,
+    origin: Path,
+    tmp_path: Path,
+    settings: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    recipe, other = make_recipe(fine=_fine(origin, **settings)), RunFolder(tmp_path / "stopped")
+    assert train(recipe, run)
+    monkeypatch.setattr(engine.Training, "is_complete", property(lambda self: self.state.update >= 4))
+    train(recipe, other)
+    monkeypatch.undo()
+    assert train(recipe, other)
+    for name in ("model.safetensors", "optimizer.safetensors"):
+        assert (run.state / "update-8" / name).read_bytes() == (other.state / "update-8" / name).read_bytes()
+
+
+def test_lower_layers_learn_more_slowly(make_recipe: MakeRecipe) -> None:
+    recipe = make_recipe(
+        fine={"model": {"preset": "tiny", "d_model": 16, "encoder_layers": 3, "decoder_layers": 2}}
+    )
+    model = build_model(recipe, 280, torch.device("cpu"))
+    adam = build_adam(model, recipe.training, layer_decay=0.5)
+    set_learning_rate(adam, 1.0)
+    rates = {id(parameter): group["lr"] for group in adam.param_groups for parameter in group["params"]}
+    found = {name: rates[id(parameter)] for name, parameter in model.named_parameters()}
+    encoder, decoder = (
+        [f"model.{stack}.layers.{i}.fc1.weight" for i in range(n)]
+        for stack, n in (("encoder", 3), ("decoder", 2))
+    )
+    assert [found[name] for name in encoder] == [0.25, 0.5, 1.0]
+    assert [found[name] for name in decoder] == [0.5, 1.0]
+    assert found["model.shared.weight"] == 0.125
+    assert len(rates) == len(list(model.parameters()))
+
+
+def test_modules_that_are_not_there_get_no_adapter(make_recipe: MakeRecipe) -> None:
+    recipe = make_recipe()
+    settings = make_recipe(
+        fine={"init_from": "x", "model": {}, "fine_tuning": {"lora": {"target_modules": ["query"]}}}
+    )
+    with pytest.raises(ValueError, match="query"):
+        adapt(build_model(recipe, 280, torch.device("cpu")), settings.fine_tuning)

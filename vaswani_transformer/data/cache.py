@@ -1,0 +1,121 @@
+"""Prepared data that runs share: folders under the hash of all that decides their content.
+
+They lie where the libraries of Hugging Face keep such things, `~/.cache/huggingface/assets`, which `HF_ASSETS_CACHE` and `HF_HOME` move;
+`VASWANI_CACHE` names another folder for this project alone, or is `off`. A run folder does not need the cache once it is prepared: large
+files are hard links, which take no second place and outlive the deletion of either name, and all others are copies.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import warnings
+from collections.abc import Callable, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub import cached_assets_path
+
+from ..atomic_folder import atomic_folder
+from ..checksums import CHECKSUMS, find_damage, write_checksums
+from ..run_folder import file_sha256
+
+CACHE = "VASWANI_CACHE"
+"""The environment variable."""
+_LARGE = ".bin"
+
+
+def provide(folder: Path, kind: str, facts: Mapping[str, Any] | None, make: Callable[[], object]) -> None:
+    """Have `folder` made, unless some run has made the same: then take it from there.
+
+    Runs that begin at the same moment each make their own, and the first to end keeps it for later ones.
+
+    Args:
+        folder: what `make` writes, whole or not at all; a flat one.
+        kind: of the content, such as `tokenizer`: a folder of the cache.
+        facts: JSON that decides the content, with this code. None: nobody knows what does, so nothing is shared.
+        make: writes `folder`.
+
+    Warns:
+        UserWarning: the cache cannot be used; the run goes on without it.
+    """
+    if facts is None or os.environ.get(CACHE) == "off":
+        make()
+        return
+    try:
+        entry = _entry(kind, facts)
+        fetched = _fetch(entry, folder)
+    except OSError as error:
+        _warn(error)
+        make()
+        return
+    if fetched:
+        return
+    make()
+    try:
+        _keep(folder, entry)
+    except OSError as error:
+        _warn(error)
+
+
+def _entry(kind: str, facts: Mapping[str, Any]) -> Path:
+    decisive = json.dumps({"facts": facts, "code": _code()}, sort_keys=True)
+    place = cached_assets_path("vaswani_transformer", "prepared", kind, assets_dir=os.environ.get(CACHE))
+    return place / hashlib.sha256(decisive.encode()).hexdigest()
+
+
+def _code() -> dict[str, str]:
+    """What turns text into ids: another version of it may turn it into others."""
+    files = {file.name: file_sha256(file) for file in sorted(Path(__file__).parent.glob("*.py"))}
+    return files | {"tokenizers": version("tokenizers")}
+
+
+def _fetch(entry: Path, folder: Path) -> bool:
+    if not entry.is_dir():
+        return False
+    if damage := find_damage(entry, ()):
+        warnings.warn(f"{damage}; it is removed from the cache and made anew.", stacklevel=3)
+        shutil.rmtree(entry)
+        return False
+    with atomic_folder(folder) as unfinished:
+        _copy(entry, unfinished)
+        (unfinished / CHECKSUMS).unlink()
+    return True
+
+
+def _keep(folder: Path, entry: Path) -> None:
+    """The name appears with the whole content. It carries the run's, so that two runs do not write into the same folder."""
+    run = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:16]
+    unfinished = entry.with_name(f".{entry.name}.{run}.unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    try:
+        unfinished.mkdir()
+        _copy(folder, unfinished)
+        write_checksums(unfinished)
+        if not entry.exists():
+            os.rename(unfinished, entry)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _copy(there: Path, here: Path) -> None:
+    shutil.copytree(there, here, copy_function=_link_or_copy, dirs_exist_ok=True)
+
+
+def _link_or_copy(there: str, here: str) -> None:
+    """Large files are never changed in place; the small ones somebody might edit."""
+    if there.endswith(_LARGE):
+        try:
+            os.link(there, here)
+            return
+        except OSError:  # another file system, or one without links
+            pass
+    shutil.copyfile(there, here)
+
+
+def _warn(error: OSError) -> None:
+    warnings.warn(
+        f"Prepared data are not shared with other runs: {error}. Set {CACHE} to a folder that can be written, or to `off`.",
+        stacklevel=3,
+    )

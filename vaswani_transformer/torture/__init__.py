@@ -1,0 +1,1 @@
+"""Training under faults: killed, out of disk, damaged. What must come out is what comes out of a training that nothing disturbed."""

@@ -1,0 +1,55 @@
+"""The model that is trained: built from the recipe, and made ready for what of it shall be trained, and on what."""
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from ..modeling_vaswani import VaswaniForConditionalGeneration
+from ..recipe import FineTuningSettings, Recipe
+from .checkpoints import set_search
+from .dropout import use_bit_dropout
+
+if TYPE_CHECKING:
+    from peft import PeftModel
+
+
+def build_model(
+    recipe: Recipe, vocab_size: int, device: torch.device, initial: Path | None = None
+) -> VaswaniForConditionalGeneration:
+    """The recipe's model, in training mode, on the CPU still; its weights are seeded, or those in `initial` where it starts from others."""
+    settings = recipe.training
+    torch.manual_seed(settings.seed)
+    if recipe.init_from is None:
+        model = VaswaniForConditionalGeneration(recipe.model_config(vocab_size=vocab_size))
+    else:
+        model = VaswaniForConditionalGeneration.from_pretrained(initial, **recipe.model)
+    # Short sentences leave little to fuse, and on CPUs SDPA in bfloat16 is several times slower than the plain products
+    attention = "eager" if device.type == "cpu" else "sdpa"
+    model.set_attn_implementation(attention)
+    if device.type == "cpu":
+        use_bit_dropout(model)
+    set_search(model, recipe.search)
+    if settings.gradient_checkpointing:
+        model.gradient_checkpointing_enable({"use_reentrant": False})
+    return model.train()
+
+
+def adapt(model: VaswaniForConditionalGeneration, settings: FineTuningSettings) -> "PeftModel | None":
+    """Freeze what the recipe wants to keep; with LoRA, put adapters into `model`, which are then in what is returned, too."""
+    parts = {
+        "encoder": [model.get_encoder().layers],
+        "decoder": [model.get_decoder().layers],
+        "embeddings": [model.get_encoder().embed_tokens, model.get_decoder().embed_tokens, model.lm_head],
+    }
+    for name in settings.freeze:
+        for module in parts[name]:
+            module.requires_grad_(False)
+    if settings.lora is None:
+        return None
+    if find_spec("peft") is None:
+        raise ValueError("`fine_tuning.lora` needs PEFT, which is not installed: pip install peft")
+    from .peft_lora import add_lora
+
+    return add_lora(model, settings.lora)

@@ -1,0 +1,158 @@
+"""A training's first weights where they come from another model: the same translator, with the vocabulary of the new sentences.
+
+Every entry of the new vocabulary that the old one has, too, keeps its vector. Any other begins as the mean of the pieces into which the old
+tokenizer cuts it: as what the old model would have read in its place.
+"""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+
+import torch
+from tokenizers import models, pre_tokenizers
+from torch import Tensor
+from transformers import AutoConfig, AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
+
+from ..atomic_folder import atomic_folder
+from ..data.encoding import tokenizer_hash
+from ..modeling_vaswani import VaswaniForConditionalGeneration
+from ..recipe import Recipe
+from ..run_folder import RunFolder, write_json
+
+_CONTROLS = ("pad_token_id", "bos_token_id", "eos_token_id")
+_OF_THE_VOCABULARY = ("shared.weight", "embed_tokens.weight", "lm_head.weight", "lm_head.bias")
+"""Parameters with one row for each entry; how their names end."""
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """Where the vectors of a vocabulary came from: numbers of its entries."""
+
+    copied: int = 0
+    """In the old vocabulary, too."""
+    composed: int = 0
+    """The mean of old ones."""
+    random: int = 0
+    """Nothing old stands for them."""
+
+    def __str__(self) -> str:
+        return (
+            f"Of {self.copied + self.composed + self.random} vocabulary entries {self.copied} keep their vector, {self.composed} begin as "
+            f"the mean of old ones, {self.random} at random."
+        )
+
+
+def load_translator(origin: str) -> VaswaniForConditionalGeneration:
+    """The model in the folder, or the repository on the Hub, `origin`.
+
+    Raises:
+        ValueError: another architecture is there; the sentence says how to convert it.
+    """
+    config = AutoConfig.from_pretrained(origin)
+    if config.model_type != "vaswani":
+        raise ValueError(
+            f"`init_from`: {origin} holds a model of type {config.model_type!r}; convert it first: scripts/convert_checkpoint.py does so "
+            "for Marian and fairseq."
+        )
+    model: VaswaniForConditionalGeneration = VaswaniForConditionalGeneration.from_pretrained(origin)
+    return model
+
+
+def write_initial_model(recipe: Recipe, run: RunFolder, tokenizer: PreTrainedTokenizerBase) -> Transfer:
+    """Write `run.initial`: the model `recipe.init_from`, which reads and writes the vocabulary of `tokenizer` now.
+
+    Raises:
+        ValueError: what is there is no model of ours, or its vocabulary cannot be exchanged; the sentence says what to do.
+    """
+    origin = str(recipe.init_from)
+    model, old = load_translator(origin), AutoTokenizer.from_pretrained(origin)
+    if tokenizer_hash(old) == tokenizer_hash(tokenizer):
+        transfer = Transfer(copied=len(tokenizer))
+    else:
+        model, transfer = exchange_vocabulary(model, old, tokenizer, recipe.training.seed)
+    with atomic_folder(run.initial) as unfinished:
+        model.save_pretrained(unfinished)
+        tokenizer.save_pretrained(unfinished)
+        write_json(unfinished / "transfer.json", {"init_from": origin, **asdict(transfer)})
+    return transfer
+
+
+def exchange_vocabulary(
+    model: VaswaniForConditionalGeneration,
+    old: PreTrainedTokenizerBase,
+    new: PreTrainedTokenizerBase,
+    seed: int,
+) -> tuple[VaswaniForConditionalGeneration, Transfer]:
+    """A model that is `model` but for its vocabulary; entries that nothing old stands for are drawn with `seed`.
+
+    Raises:
+        ValueError: source and target have a vocabulary each, or `old` is not the tokenizer of `model`.
+    """
+    config = model.config
+    if config.target_vocab_size is not None:
+        raise ValueError(
+            "The model has a vocabulary for each of its languages, which one new vocabulary cannot replace; set `tokenizer.method: keep`."
+        )
+    if len(old) > config.vocab_size:
+        raise ValueError(
+            f"The tokenizer has {len(old)} entries and the model beside it only {config.vocab_size}: they do not belong together."
+        )
+    controls = {name: getattr(new, name) for name in _CONTROLS if getattr(new, name) is not None}
+    controls["decoder_start_token_id"] = _control_like(config.decoder_start_token_id, old, new)
+    torch.manual_seed(seed)
+    exchanged = VaswaniForConditionalGeneration(
+        type(config).from_dict({**config.to_dict(), **controls, "vocab_size": len(new)})
+    )
+    pieces = list(_pieces(old, new))
+    before = model.state_dict()
+    with torch.no_grad():
+        for name, tensor in exchanged.state_dict().items():
+            if name.endswith(_OF_THE_VOCABULARY):
+                _compose(tensor, before[name], pieces)
+            else:
+                tensor.copy_(before[name])
+    search = {**model.generation_config.to_dict(), **controls}
+    exchanged.generation_config = type(model.generation_config).from_dict(search)
+    known = old.get_vocab().keys()
+    copied, random = sum(token in known for token in new.get_vocab()), pieces.count([])
+    return exchanged, Transfer(copied, len(pieces) - copied - random, random)
+
+
+def _compose(rows: Tensor, old_rows: Tensor, pieces: list[list[int]]) -> None:
+    """Make every row the mean of its pieces' old ones; one without pieces stays as it is."""
+    for row, ids in zip(rows, pieces, strict=True):
+        if ids:
+            row.copy_(old_rows[ids].mean(0))
+
+
+def _pieces(old: PreTrainedTokenizerBase, new: PreTrainedTokenizerBase) -> Iterator[list[int]]:
+    """For every new entry the old ids that together say what it does."""
+    vocabulary, controls = old.get_vocab(), {*new.all_special_tokens, *new.get_added_vocab()}
+    are_byte_level = _is_byte_level(old) and _is_byte_level(new)
+    for token in new.convert_ids_to_tokens(list(range(len(new)))):
+        if token in vocabulary:
+            yield [vocabulary[token]]
+        elif token in controls:
+            yield []
+        elif are_byte_level:  # also where the bytes of a token are no text
+            yield [piece.id for piece in old.backend_tokenizer.model.tokenize(token)]
+        else:
+            yield old(new.convert_tokens_to_string([token]), add_special_tokens=False)["input_ids"]
+
+
+def _is_byte_level(tokenizer: PreTrainedTokenizerBase) -> bool:
+    return (
+        isinstance(tokenizer, PreTrainedTokenizerFast)
+        and isinstance(tokenizer.backend_tokenizer.model, models.BPE)
+        and set(pre_tokenizers.ByteLevel.alphabet()) <= tokenizer.get_vocab().keys()
+    )
+
+
+def _control_like(number: int | None, old: PreTrainedTokenizerBase, new: PreTrainedTokenizerBase) -> int:
+    """The new id of the control token whose old one is `number`."""
+    for name in _CONTROLS:
+        found: int | None = getattr(new, name)
+        if getattr(old, name) == number and found is not None:
+            return found
+    raise ValueError(
+        f"The decoder starts with entry {number}, which the new tokenizer has no counterpart of; set `tokenizer.method: keep`."
+    )

@@ -1,0 +1,116 @@
+"""FSDP2: parameters, gradients and Adam's moments cut over all ranks, where Accelerate's configuration says `distributed_type: FSDP`.
+
+`fully_shard` is called here and not by Accelerate, which would quietly replicate on CPUs, and whose bfloat16 policy rounds the summed loss
+and the reduced gradients to 8 bits. Whatever is saved is gathered first, so that files do not tell how a model was trained.
+"""
+
+import copy
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from accelerate import Accelerator
+from accelerate.utils import FullyShardedDataParallelPlugin
+from torch import Tensor
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.distributed.tensor import DTensor, distribute_tensor
+
+from .loss import Losses, TranslationLoss
+
+
+def is_sharded(accelerator: Accelerator) -> bool:
+    """Whether the launcher asks for FSDP and there is more than one rank to cut for.
+
+    Raises:
+        ValueError: it asks for FSDP's first version, for parameters on the host, or for float16, none of which is supported.
+    """
+    if os.environ.get("ACCELERATE_USE_FSDP", "false").lower() != "true" or accelerator.num_processes == 1:
+        return False
+    refused = {
+        "`fsdp_version: 1`; set it to 2": FullyShardedDataParallelPlugin().fsdp_version != 2,
+        "`fsdp_offload_params: true`; set it to false": os.environ.get("FSDP_OFFLOAD_PARAMS") == "true",
+        "`training.precision: float16`; set bfloat16 or float32": accelerator.mixed_precision == "fp16",
+    }
+    for what, asked in refused.items():
+        if asked:
+            raise ValueError(f"Sharded training does not know {what}.")
+    return True
+
+
+class ShardedLoss(TranslationLoss):
+    """A copy of a `TranslationLoss` of which every rank holds one part; it trains like the whole one.
+
+    The units that are gathered for their moment of use are the layers; what is left, above all the embeddings, which encoder, decoder and
+    softmax share, is the root's. Gradients are averaged over the ranks. Everything travels in float32 and is rounded where autocast rounds
+    it, as it is without sharding.
+    """
+
+    def __init__(self, loss: TranslationLoss, accelerator: Accelerator, compiled: bool = False) -> None:
+        """
+        Args:
+            loss: the whole one, with the same weights on every rank; it stays as it is, on the device of the first rank.
+            accelerator: gives ranks, device, precision.
+            compiled: as in `TranslationLoss`.
+        """
+        super().__init__(copy.deepcopy(loss.model), loss.smoothing, compiled)
+        if accelerator.is_main_process:
+            loss.to(accelerator.device)  # it will be used there
+        self._autocast = accelerator.autocast
+        mesh = init_device_mesh(accelerator.device.type, (accelerator.num_processes,))
+        reshard = FullyShardedDataParallelPlugin().reshard_after_forward
+        for module in self.model.modules():
+            if type(module).__name__ in self.model._no_split_modules:
+                fully_shard(module, mesh=mesh, reshard_after_forward=reshard)
+        fully_shard(self, mesh=mesh)
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor, labels: Tensor, target_positions: Tensor
+    ) -> Losses:
+        with self._autocast():
+            return super().forward(input_ids, attention_mask, labels, target_positions)
+
+    @contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """Gradients stay with the rank that computed them, until a backward pass outside adds them up."""
+        assert isinstance(self, FSDPModule)  # fully_shard made it one
+        self.set_requires_gradient_sync(False)
+        try:
+            yield
+        finally:
+            self.set_requires_gradient_sync(True)
+
+    @torch.no_grad()
+    def copy_to(self, loss: TranslationLoss) -> None:
+        """Make the weights of the whole `loss` equal to these. All ranks must take part."""
+        for own, other in zip(self.parameters(), loss.parameters(), strict=True):
+            other.copy_(whole(own))
+
+
+def whole(tensor: Tensor) -> Tensor:
+    """A tensor with the parts of all ranks, which must take part; one that is not cut is returned as it is."""
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+
+
+def gather(tensors: dict[str, Tensor], keep: bool) -> dict[str, Tensor]:
+    """Whole tensors by name; those that had to be gathered, one at a time, on the CPU.
+
+    Args:
+        tensors: all ranks must take part, with the same names.
+        keep: false on the ranks that only give their parts and get nothing.
+    """
+    kept = {}
+    for name, tensor in tensors.items():
+        complete = whole(tensor)
+        if keep:
+            kept[name] = complete.contiguous() if complete is tensor else complete.cpu()
+    return kept
+
+
+def part_of(tensor: Tensor, like: Tensor) -> Tensor:
+    """This rank's part of a whole `tensor`, cut as `like` is; nothing is sent, every rank brings the same whole."""
+    if not isinstance(like, DTensor):
+        return tensor
+    mesh = like.device_mesh
+    return distribute_tensor(tensor.to(mesh.device_type), mesh, like.placements, src_data_rank=None)
