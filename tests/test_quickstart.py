@@ -47,6 +47,8 @@ def test_quickstart_goes_from_nothing_to_a_pipeline(tmp_path: Path) -> None:
 def run_the_readmes_python(published: Path) -> None:
     """The examples that load the quickstart's folder, as they stand in the README, one after another in a new process."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    # That section's are run by `test_fine_tuning_section.py`, with files to train on
+    readme = re.sub(r"^## Fine-tune to a new pair\n.*?(?=^## )", "", readme, flags=re.MULTILINE | re.DOTALL)
     examples = re.findall(r"^```python\n(.*?)^```$", readme, flags=re.MULTILINE | re.DOTALL)
     program = "\n".join(examples).replace("runs/builtin_tiny/published", str(published))
     assert program.count(str(published)) >= 3
