@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import MarianConfig, MarianMTModel, PreTrainedTokenizerFast
+from transformers import FSMTTokenizer, MarianConfig, MarianMTModel, PreTrainedTokenizerFast
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration, train_tokenizer
 from vaswani_transformer.data.bpe import extend_tokenizer
 from vaswani_transformer.recipe import Recipe
 from vaswani_transformer.run_folder import RunFolder, read_json
+from vaswani_transformer.training import initialisation
 from vaswani_transformer.training.initialisation import exchange_vocabulary, write_initial_model
 
 OLD_TEXTS = ["the cat sat on the mat"] * 3 + ["the hat"] * 3
@@ -123,6 +124,22 @@ def test_another_architecture_is_refused(
     recipe = make_recipe(fine={"init_from": str(tmp_path / "marian"), "model": {}})
     with pytest.raises(ValueError, match="'marian'; convert it first"):
         write_initial_model(recipe, run, old)
+
+
+def test_a_tokenizer_that_cannot_encode_targets_is_refused(
+    make_recipe: Callable[..., Recipe],
+    run: RunFolder,
+    tmp_path: Path,
+    old: PreTrainedTokenizerFast,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _model(old, tie_word_embeddings=False, target_vocab_size=300).save_pretrained(tmp_path / "origin")
+    fairseq = FSMTTokenizer.__new__(FSMTTokenizer)
+    monkeypatch.setattr(initialisation.AutoTokenizer, "from_pretrained", lambda folder: fairseq)
+    recipe = make_recipe(fine={"init_from": str(tmp_path / "origin"), "model": {}})
+    with pytest.raises(ValueError, match="cannot be trained further"):
+        write_initial_model(recipe, run, old)
+    assert not run.initial.exists()
 
 
 def test_the_initial_folder_tells_where_vectors_came_from(

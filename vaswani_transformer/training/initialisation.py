@@ -10,7 +10,13 @@ from dataclasses import asdict, dataclass
 import torch
 from tokenizers import models, pre_tokenizers
 from torch import Tensor
-from transformers import AutoConfig, AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
+from transformers import (
+    AutoConfig,
+    AutoTokenizer,
+    FSMTTokenizer,
+    PreTrainedTokenizerBase,
+    PreTrainedTokenizerFast,
+)
 
 from ..atomic_folder import atomic_folder
 from ..data.encoding import tokenizer_hash
@@ -65,6 +71,12 @@ def write_initial_model(recipe: Recipe, run: RunFolder, tokenizer: PreTrainedTok
     """
     origin = str(recipe.init_from)
     model, old = load_translator(origin), AutoTokenizer.from_pretrained(origin)
+    if isinstance(old, FSMTTokenizer) and model.config.target_vocab_size is not None:
+        # It encodes targets with the source's dictionary, and nobody would notice
+        raise ValueError(
+            f"`init_from`: {origin} has a dictionary for each language, and its tokenizer can encode text for the source's only; such a "
+            "model translates, but cannot be trained further."
+        )
     if tokenizer_hash(old) == tokenizer_hash(tokenizer):
         transfer = Transfer(copied=len(tokenizer))
     else:
