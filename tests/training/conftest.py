@@ -10,6 +10,8 @@ from accelerate.state import AcceleratorState
 
 from vaswani_transformer.recipe import Recipe, parse_recipe
 from vaswani_transformer.run_folder import RunFolder
+from vaswani_transformer.training import engine
+from vaswani_transformer.training.engine import train
 
 SOURCE = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 TARGET = ["null", "eins", "zwei", "drei", "vier", "fuenf", "sechs", "sieben", "acht", "neun"]
@@ -69,3 +71,24 @@ def make_recipe(corpus: Path) -> Callable[..., Recipe]:
 @pytest.fixture
 def run(tmp_path: Path) -> RunFolder:
     return RunFolder(tmp_path / "run")
+
+
+@pytest.fixture
+def assert_resuming_changes_no_bit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[Recipe], None]:
+    """Compare a training of 8 updates with one that was stopped after 4 of them."""
+
+    def check(recipe: Recipe) -> None:
+        run, other = RunFolder(tmp_path / "undisturbed"), RunFolder(tmp_path / "stopped")
+        assert train(recipe, run)
+        monkeypatch.setattr(engine.Training, "is_complete", property(lambda self: self.state.update >= 4))
+        train(recipe, other)
+        monkeypatch.undo()
+        assert train(recipe, other)
+        for name in ("model.safetensors", "optimizer.safetensors"):
+            assert (run.state / "update-8" / name).read_bytes() == (
+                other.state / "update-8" / name
+            ).read_bytes()
+
+    return check
