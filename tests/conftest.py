@@ -2,7 +2,10 @@
 
 import os
 import socket
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 # Before torch is imported, so that workers side by side do not fight for the cores; subprocesses inherit it.
@@ -85,3 +88,24 @@ def model(tokenizer: PreTrainedTokenizerBase) -> MarianMTModel:
     model = MarianMTModel(config).double().eval()
     model.generation_config.update(num_beams=2, max_new_tokens=12, max_length=None)
     return model
+
+
+@pytest.fixture
+def run_python() -> Callable[..., None]:
+    """Run Python with arguments in a folder, as a user does, and demand that it ends well.
+
+    In a process of its own: Accelerate remembers precision and devices for the whole of one.
+    """
+
+    def run(folder: Path, *arguments: str) -> None:
+        finished = subprocess.run(
+            [sys.executable, *arguments],
+            cwd=folder,
+            env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])},
+            capture_output=True,
+            text=True,
+            timeout=600,
+        )
+        assert finished.returncode == 0, finished.stdout[-2000:] + finished.stderr[-2000:]
+
+    return run

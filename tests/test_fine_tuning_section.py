@@ -1,10 +1,8 @@
 """The README's ways to a new pair, as they stand there: the recipe, and the Trainer's lines."""
 
 import csv
-import os
 import re
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -46,20 +44,7 @@ def origin(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run_python(folder: Path, *arguments: str) -> None:
-    """In a process of its own: Accelerate remembers precision and devices for the whole of one."""
-    finished = subprocess.run(
-        [sys.executable, *arguments],
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-    assert finished.returncode == 0, finished.stdout[-2000:] + finished.stderr[-2000:]
-
-
-def test_the_recipe_trains(origin: Path) -> None:
+def test_the_recipe_trains(origin: Path, run_python: Callable[..., None]) -> None:
     for name, chosen in (("train", PAIRS[:100]), ("dev", PAIRS[100:])):
         for suffix, side in (("en", 0), ("sv", 1)):
             lines = "".join(f"{pair[side]}\n" for pair in chosen)
@@ -78,7 +63,7 @@ def test_the_recipe_trains(origin: Path) -> None:
     assert transfer["copied"] + transfer["composed"] + transfer["random"] == 450
 
 
-def test_the_trainer_trains(origin: Path) -> None:
+def test_the_trainer_trains(origin: Path, run_python: Callable[..., None]) -> None:
     for name, chosen in (("train", PAIRS[:100]), ("dev", PAIRS[100:110])):
         with open(origin / f"{name}.csv", "w", encoding="utf-8", newline="") as stream:
             csv.writer(stream).writerows([("en", "sv"), *(pair[:2] for pair in chosen)])

@@ -3,8 +3,7 @@
 import os
 import re
 import shlex
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -44,7 +43,9 @@ def write_sentences(folder: Path) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="makes a symbolic link, as on the systems the scripts are for")
-def test_the_commands_lead_from_files_to_a_published_folder(tmp_path: Path) -> None:
+def test_the_commands_lead_from_files_to_a_published_folder(
+    tmp_path: Path, run_python: Callable[..., None]
+) -> None:
     write_sentences(tmp_path)
     (tmp_path / "my_pair.yaml").write_text(block("yaml"), encoding="utf-8")
     (tmp_path / "scripts").symlink_to(ROOT / "scripts")
@@ -58,15 +59,7 @@ def test_the_commands_lead_from_files_to_a_published_folder(tmp_path: Path) -> N
     commands[0] += [word for key, value in SMALL.items() for word in ("--set", f"{key}={value}")]
     for program, *arguments in commands:
         assert program == "python"
-        finished = subprocess.run(
-            [sys.executable, *arguments],
-            cwd=tmp_path,
-            env=os.environ | {"PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            text=True,
-            timeout=600,
-        )
-        assert finished.returncode == 0, finished.stdout[-2000:] + finished.stderr[-2000:]
+        run_python(tmp_path, *arguments)
     published = tmp_path / "runs/my_pair/published"
     assert {"config.json", "model.safetensors", "tokenizer.json", "README.md"} <= {
         path.name for path in published.iterdir()

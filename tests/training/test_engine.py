@@ -28,6 +28,14 @@ ROOT = Path(__file__).parents[2]
 _CLOCK = ("seconds", "tokens_per_second")
 
 
+class Killed(BaseException):
+    """Nobody catches it on the way."""
+
+
+def kill(*arguments: Any) -> None:
+    raise Killed
+
+
 def _log(run: RunFolder) -> list[dict[str, Any]]:
     """The log without what the clock decides."""
     return [
@@ -120,12 +128,6 @@ def test_the_average_is_a_model_that_loads(finished: RunFolder) -> None:
 def test_a_killed_training_resumes_to_the_same_bits(
     finished: RunFolder, make_recipe: Callable[..., Recipe], run: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Killed(BaseException):
-        pass
-
-    def kill() -> None:
-        raise Killed
-
     with monkeypatch.context() as patch:
         _at_update(7, kill, patch)
         with pytest.raises(Killed):
@@ -265,12 +267,6 @@ def test_a_signal_breaks_a_validation_off_and_it_is_made_up_for(
 def test_a_kill_after_a_validation_was_made_up_for_does_not_log_it_twice(
     finished: RunFolder, make_recipe: Callable[..., Recipe], run: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Killed(BaseException):
-        pass
-
-    def kill() -> None:
-        raise Killed
-
     with monkeypatch.context() as patch:
         _at_update(4, lambda: os.kill(os.getpid(), signal.SIGTERM), patch)
         assert not train(make_recipe(), run)
@@ -288,12 +284,6 @@ def test_a_kill_between_the_average_and_its_record_is_made_up_for(
     make_recipe: Callable[..., Recipe], run: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first state of the run is its last one, so that nothing has been recorded before."""
-
-    class Killed(BaseException):
-        pass
-
-    def kill(*arguments: Any) -> None:
-        raise Killed
 
     with monkeypatch.context() as patch:
         patch.setattr("vaswani_transformer.training.engine.Training.write_facts", kill)

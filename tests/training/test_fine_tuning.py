@@ -15,6 +15,7 @@ from vaswani_transformer.run_folder import RunFolder
 from vaswani_transformer.training.building import adapt, build_model
 from vaswani_transformer.training.engine import train
 from vaswani_transformer.training.optimization import build_adam, set_learning_rate
+from vaswani_transformer.training.preparation import prepare_data
 
 MakeRecipe = Callable[..., Recipe]
 
@@ -53,6 +54,22 @@ def test_it_begins_where_the_other_ended(
     assert not any(
         torch.equal(before[name], _weights(run.averaged)[name]) for name in layers if "q_proj" in name
     )
+
+
+def test_a_changed_corpus_makes_the_initial_model_anew(
+    make_recipe: MakeRecipe, run: RunFolder, origin: Path, corpus: Path
+) -> None:
+    """Its vocabulary is that of the sentences."""
+    recipe = make_recipe(fine=_fine(origin, "train"))
+    prepare_data(recipe, run)
+    before = _weights(run.initial)
+    for suffix in ("en", "de"):
+        path = corpus / f"train.{suffix}"
+        path.write_text(path.read_text(encoding="utf-8").upper(), encoding="utf-8")
+    tokenizer = prepare_data(recipe, run).tokenizer
+    after = _weights(run.initial)
+    assert len(after["model.shared.weight"]) == len(tokenizer)
+    assert not torch.equal(before["model.shared.weight"][-9:], after["model.shared.weight"][-9:])
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
-from transformers import PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 from transformers.tokenization_utils_base import VERY_LARGE_INTEGER
 
 from ..pipeline_translation import language_token
@@ -97,11 +97,11 @@ def extend_tokenizer(
     Raises:
         ValueError: `tokenizer` is none of `train_tokenizer`, or has `vocab_size` entries already; or see `train_tokenizer`.
     """
-    state = json.loads(tokenizer.backend_tokenizer.to_str())
-    if state["model"]["type"] != "BPE" or "Ġ" not in state["model"]["vocab"]:
+    if not is_byte_level(tokenizer):
         raise ValueError(
             "Only a byte-level BPE can be extended; set `tokenizer.method` to `keep` or `train`."
         )
+    state = json.loads(tokenizer.backend_tokenizer.to_str())
     vocabulary, merges = state["model"]["vocab"], state["model"]["merges"]
     for token in map(language_token, target_languages):
         if token not in vocabulary:
@@ -123,6 +123,15 @@ def extend_tokenizer(
             merges.append([left, right])
     _warn_if_smaller(len(vocabulary), vocab_size, min_frequency)
     return _as_transformers_tokenizer(Tokenizer.from_str(json.dumps(state)), tokenizer.model_max_length)
+
+
+def is_byte_level(tokenizer: PreTrainedTokenizerBase) -> bool:
+    """Whether it is a BPE over bytes, which can cut whatever another one has as an entry."""
+    return (
+        isinstance(tokenizer, PreTrainedTokenizerFast)
+        and isinstance(tokenizer.backend_tokenizer.model, models.BPE)
+        and set(pre_tokenizers.ByteLevel.alphabet()) <= tokenizer.get_vocab().keys()
+    )
 
 
 def _untrained_backend() -> Tokenizer:

@@ -172,8 +172,8 @@ class Training:
 
     @property
     def _is_out_of_patience(self) -> bool:
-        without_gain = validations_without_gain(self.state.validations, self.settings.best_checkpoint_metric)
-        return self.settings.patience is not None and without_gain >= self.settings.patience
+        patience, metric = self.settings.patience, self.settings.best_checkpoint_metric
+        return patience is not None and validations_without_gain(self.state.validations, metric) >= patience
 
     @property
     def _owes_validation(self) -> bool:

@@ -8,17 +8,16 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
 import torch
-from tokenizers import models, pre_tokenizers
 from torch import Tensor
 from transformers import (
     AutoConfig,
     AutoTokenizer,
     FSMTTokenizer,
     PreTrainedTokenizerBase,
-    PreTrainedTokenizerFast,
 )
 
 from ..atomic_folder import atomic_folder
+from ..data.bpe import is_byte_level
 from ..data.encoding import tokenizer_hash
 from ..modeling_vaswani import VaswaniForConditionalGeneration
 from ..recipe import Recipe
@@ -139,7 +138,7 @@ def _compose(rows: Tensor, old_rows: Tensor, pieces: list[list[int]]) -> None:
 def _pieces(old: PreTrainedTokenizerBase, new: PreTrainedTokenizerBase) -> Iterator[list[int]]:
     """For every new entry the old ids that together say what it does."""
     vocabulary, controls = old.get_vocab(), {*new.all_special_tokens, *new.get_added_vocab()}
-    are_byte_level = _is_byte_level(old) and _is_byte_level(new)
+    are_byte_level = is_byte_level(old) and is_byte_level(new)
     for token in new.convert_ids_to_tokens(list(range(len(new)))):
         if token in vocabulary:
             yield [vocabulary[token]]
@@ -149,14 +148,6 @@ def _pieces(old: PreTrainedTokenizerBase, new: PreTrainedTokenizerBase) -> Itera
             yield [piece.id for piece in old.backend_tokenizer.model.tokenize(token)]
         else:
             yield old(new.convert_tokens_to_string([token]), add_special_tokens=False)["input_ids"]
-
-
-def _is_byte_level(tokenizer: PreTrainedTokenizerBase) -> bool:
-    return (
-        isinstance(tokenizer, PreTrainedTokenizerFast)
-        and isinstance(tokenizer.backend_tokenizer.model, models.BPE)
-        and set(pre_tokenizers.ByteLevel.alphabet()) <= tokenizer.get_vocab().keys()
-    )
 
 
 def _control_like(number: int | None, old: PreTrainedTokenizerBase, new: PreTrainedTokenizerBase) -> int:

@@ -287,7 +287,7 @@ def _forget_if_corpora_changed(recipe: Recipe, run: RunFolder) -> None:
             "run folder."
         )
     if changed:
-        for folder in (run.tokenizer, run.encoded):
+        for folder in (run.tokenizer, run.encoded, run.initial):
             shutil.rmtree(folder, ignore_errors=True)
         run.cleaning.unlink()  # last: as long as it is there, a kill does not hide that the folders are old
 
