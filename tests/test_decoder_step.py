@@ -10,6 +10,7 @@ from transformers import GenerationConfig
 from transformers.modeling_outputs import BaseModelOutput
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
+from vaswani_transformer.decoder_step import FoldedSource, can_fold
 from vaswani_transformer.stepping import DecoderSteps, ModelSteps, steps_of
 
 BEAMS, STEPS = 3, 22
@@ -23,14 +24,14 @@ def build_model(**settings: Any) -> VaswaniForConditionalGeneration:
     return VaswaniForConditionalGeneration(config).double().eval()
 
 
-def prepared(model: Any, beams: int = BEAMS, prompt: int = 1) -> dict[str, Any]:
-    """Four encoded sources as `generate` would repeat them, and prompts of some length."""
+def prepared(model: Any, beams: int = BEAMS, prompt: int = 1, mask: torch.Tensor = MASK) -> dict[str, Any]:
+    """Encoded sources as `generate` would repeat them, and prompts of some length."""
     torch.manual_seed(1)
-    source = torch.randn(len(MASK), MASK.shape[1], 16, dtype=torch.double).repeat_interleave(beams, 0)
-    prompts = torch.randint(3, 30, (len(MASK), prompt)).repeat_interleave(beams, 0)
+    source = torch.randn(*mask.shape, 16, dtype=torch.double).repeat_interleave(beams, 0)
+    prompts = torch.randint(3, 30, (len(mask), prompt)).repeat_interleave(beams, 0)
     kwargs = {
         "encoder_outputs": BaseModelOutput(last_hidden_state=source),
-        "attention_mask": MASK.repeat_interleave(beams, 0),
+        "attention_mask": mask.repeat_interleave(beams, 0),
         "use_cache": True,
     }
     return {"model": model, "input_ids": prompts, "model_kwargs": kwargs, "beams": beams}
@@ -72,6 +73,37 @@ def test_every_step_equals_the_model(settings: dict[str, Any], prompt: int) -> N
         expected, found = slow.next(tokens, rows), fast.next(tokens, rows)
         assert torch.allclose(found, expected, atol=1e-12), step
     assert fast.past.shape[-1] < prompt + BEAMS * STEPS, "nothing was forgotten"
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize(("prompt", "sentence"), [(1, 0), (4, 1), (1, 2)])
+@torch.no_grad()
+def test_one_short_source_takes_the_projections_to_its_side(prompt: int, sentence: int, bias: bool) -> None:
+    model, mask = build_model(attention_bias=bias), MASK[sentence : sentence + 1]
+    for parameter in model.parameters():
+        if parameter.ndim == 1:
+            torch.nn.init.normal_(parameter)
+    slow = ModelSteps(config=settings_of_generate(), **prepared(model, prompt=prompt, mask=mask))
+    fast = steps_of(config=settings_of_generate(), **prepared(model, prompt=prompt, mask=mask))
+    assert isinstance(fast, DecoderSteps) and all(
+        type(layer.source) is FoldedSource for layer in fast.step.layers
+    )
+    expected, found = slow.first(), fast.first()
+    assert torch.allclose(found.expand_as(expected), expected, atol=1e-12)
+    for _ in range(4):
+        tokens, rows = torch.randint(3, 30, (1, BEAMS)), torch.randint(0, BEAMS, (1, BEAMS)).sort().values
+        assert torch.allclose(fast.next(tokens, rows), slow.next(tokens, rows), atol=1e-12)
+
+
+def test_only_one_short_source_in_full_precision_takes_them() -> None:
+    attention = build_model().model.decoder.layers[0].encoder_attn
+    width = attention.head_dim
+    assert can_fold(attention, torch.zeros(1, width, 16))
+    assert not can_fold(attention, torch.zeros(1, width + 1, 16))
+    assert not can_fold(attention, torch.zeros(2, width, 16))
+    assert not can_fold(attention, torch.zeros(1, width, 16, dtype=torch.bfloat16))
+    torch.nn.utils.parametrizations.spectral_norm(attention.q_proj)
+    assert not can_fold(attention, torch.zeros(1, width, 16))
 
 
 @torch.no_grad()

@@ -78,6 +78,8 @@ def test_float32_finds_the_same_translations() -> None:
         {"num_beams": 3, "max_new_tokens": 9},
     ):
         assert torch.equal(packed.generate(**SOURCE, **settings), plain.generate(**SOURCE, **settings))
+        one = SOURCE["input_ids"][:1]
+        assert torch.equal(packed.generate(one, **settings), plain.generate(one, **settings))
 
 
 def test_what_cannot_be_packed_is_refused(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """The decoder for a search: the same function as `VaswaniDecoder`, one position at a time, with nothing done twice.
 
 At batch 1 a step's products take less time than Python needs to walk through a model's modules, so a step here is a straight line of
-tensor operations. And nothing is copied for the hypotheses of a sentence: they share the keys and values of their source; and of their
+tensor operations. And nothing is copied for the hypotheses of a sentence: they share what is computed from their source; and of their
 past, every token that was ever in a beam stays where it was written, while a mask tells which of them are a hypothesis' own. Where beams
 swap, rows of that small mask move in place of the past.
 
@@ -33,12 +33,10 @@ class DecoderStep:
             source_mask: `[B, S]`, true where there is a token, or `None` where there is one everywhere.
         """
         self.decoder = model.get_decoder()
-        self.source_mask = None
-        if source_mask is not None:
-            self.source_mask = hiding(source_mask, source.dtype)[:, None, None, :]
         self.embeddings = self.decoder.embed_tokens
         self.scale = self.decoder.config.d_model**0.5 if self.decoder.config.scale_embedding else 1.0
-        self.layers = [LayerStep(layer, source) for layer in self.decoder.layers]
+        hidden = None if source_mask is None else hiding(source_mask, source.dtype)
+        self.layers = [LayerStep(layer, source, hidden) for layer in self.decoder.layers]
         self.to_vocabulary = bare(model.lm_head)
         self.positions = source.new_empty((0, source.shape[-1]))
         self.length = 0
@@ -63,13 +61,11 @@ class DecoderStep:
         if mask is not None:
             mask = mask.unsqueeze(1)
         for layer in self.layers:
-            x = layer(x, sentences, mask, self.source_mask)
+            x = layer(x, sentences, mask)
         return self.to_vocabulary(x).unflatten(0, (sentences, -1))
 
     def keep(self, sentences: torch.Tensor) -> None:
         """Go on with these of the B sentences only."""
-        if self.source_mask is not None:
-            self.source_mask = self.source_mask[sentences]
         for layer in self.layers:
             layer.keep(sentences)
 
@@ -87,34 +83,33 @@ class DecoderStep:
 
 
 class LayerStep:
-    """One `VaswaniDecoderLayer`, with the keys and values of its past and of its source, `[2, B, H, positions, K]`."""
+    """One `VaswaniDecoderLayer`, with the keys and values of its past, `[2, B, H, positions, K]`."""
 
-    def __init__(self, layer: Any, source: torch.Tensor) -> None:
-        own, cross = layer.self_attn, layer.encoder_attn
+    def __init__(self, layer: Any, source: torch.Tensor, hidden: torch.Tensor | None) -> None:
+        """`source` is `[B, S, D]`; `hidden` `[B, S]` is added to the scores of its positions."""
+        own = layer.self_attn
         self.heads, self.width, self.scaling = own.num_heads, own.head_dim, own.scaling
         self.joint = None if own.qkv_proj is None else bare(own.qkv_proj)
         self.parts = [] if self.joint else [bare(part) for part in (own.q_proj, own.k_proj, own.v_proj)]
         self.own_out, self.own_norm = bare(own.out_proj), bare(layer.self_attn_layer_norm)
-        self.cross_query, self.cross_out = bare(cross.q_proj), bare(cross.out_proj)
+        self.source = (FoldedSource if can_fold(layer.encoder_attn, source) else Source)(
+            layer.encoder_attn, source, hidden
+        )
         self.cross_norm, self.final_norm = bare(layer.encoder_attn_layer_norm), bare(layer.final_layer_norm)
         self.inner, self.activation, self.outer = bare(layer.fc1), bare(layer.activation_fn), bare(layer.fc2)
-        self.source = torch.stack(cross.keys_and_values(source))
-        self.past = self.source[:, :, :, :0]
+        self.past = source.new_empty((2, len(source), self.heads, 0, self.width))
         self.written = 0
 
-    def __call__(
-        self, x: torch.Tensor, sentences: int, mask: torch.Tensor | None, source_mask: torch.Tensor | None
-    ) -> torch.Tensor:
-        """`x` `[B * T, D]` through the layer; masks `[B, 1, T, P + T]` and `[B, 1, 1, S]`."""
+    def __call__(self, x: torch.Tensor, sentences: int, mask: torch.Tensor | None) -> torch.Tensor:
+        """`x` `[B * T, D]` through the layer; `mask` is `[B, 1, T, P + T]`."""
         if self.joint:
             projected = self.joint(x).view(sentences, -1, 3, self.heads, self.width).permute(2, 0, 3, 1, 4)
         else:
             projected = torch.stack([part(x) for part in self.parts])
             projected = projected.view(3, sentences, -1, self.heads, self.width).transpose(2, 3)
         past = self._write(projected[1:])
-        x = self.own_norm(x + self.own_out(self._attend(projected[0], past, mask)))
-        queries = self.cross_query(x).view(sentences, -1, self.heads, self.width).transpose(1, 2)
-        x = self.cross_norm(x + self.cross_out(self._attend(queries, self.source, source_mask)))
+        x = self.own_norm(x + self.own_out(attend(projected[0], past, mask, self.scaling)))
+        x = self.cross_norm(x + self.source(x, sentences))
         return self.final_norm(x + self.outer(self.activation(self.inner(x))))
 
     def forget(self, kept: torch.Tensor) -> None:
@@ -125,14 +120,8 @@ class LayerStep:
 
     def keep(self, sentences: torch.Tensor) -> None:
         """Go on with these of the B sentences only."""
-        self.source = self.source.index_select(1, sentences)
+        self.source.keep(sentences)
         self.past = self.past.index_select(1, sentences)
-
-    def _attend(self, queries: torch.Tensor, memory: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
-        """What queries `[B, H, T, K]` find in keys and values, the heads side by side, `[B * T, H * K]`."""
-        keys, values = memory.unbind(0)
-        found = scaled_dot_product_attention(queries, keys, values, attn_mask=mask, scale=self.scaling)
-        return found.transpose(1, 2).reshape(-1, self.heads * self.width)
 
     def _write(self, memory: torch.Tensor) -> torch.Tensor:
         """Write `[2, B, H, T, K]` behind the past; returns all of it, in room that doubles when it is used up."""
@@ -144,6 +133,82 @@ class LayerStep:
             self.past = room
         self.past.narrow(3, start, positions).copy_(memory)
         return self.past.narrow(3, 0, self.written)
+
+
+class Source:
+    """A `VaswaniCrossAttention` over one batch of sources, their keys and values computed once."""
+
+    def __init__(self, attention: Any, source: torch.Tensor, hidden: torch.Tensor | None) -> None:
+        """`source` is `[B, S, D]`; `hidden` `[B, S]` is added to the scores of its positions."""
+        self.heads, self.width, self.scaling = attention.num_heads, attention.head_dim, attention.scaling
+        self.query, self.out = bare(attention.q_proj), bare(attention.out_proj)
+        self.memory = torch.stack(attention.keys_and_values(source))
+        self.hidden = None if hidden is None else hidden[:, None, None, :]
+
+    def __call__(self, x: torch.Tensor, sentences: int) -> torch.Tensor:
+        """What `x` `[B * T, D]` finds in its source, `[B * T, D]`."""
+        queries = self.query(x).view(sentences, -1, self.heads, self.width).transpose(1, 2)
+        return self.out(attend(queries, self.memory, self.hidden, self.scaling))
+
+    def keep(self, sentences: torch.Tensor) -> None:
+        """Go on with these of the B sentences only."""
+        self.memory = self.memory.index_select(1, sentences)
+        self.hidden = None if self.hidden is None else self.hidden[sentences]
+
+
+class FoldedSource:
+    """The same function of one short source, with both projections moved to its side.
+
+    A head's scores are (x W_q + b_q) K^T = x (W_q K^T) + b_q K^T, and what the heads find, softmax(scores) V, is worth
+    softmax(scores) (V W_o) + b_o to all that follows. What is in brackets is the same in every step and has S columns a head, where a
+    projection has d_k; a step then reads neither weights nor keys and values. Of several sources there is too much of it to read.
+    """
+
+    def __init__(self, attention: Any, source: torch.Tensor, hidden: torch.Tensor | None) -> None:
+        """`source` is `[B, S, D]`; `hidden` `[B, S]` is added to the scores of its positions."""
+        query, out, self.heads = attention.q_proj, attention.out_proj, attention.num_heads
+        keys, values = attention.keys_and_values(source)  # [B, H, S, K]
+        keys = keys * attention.scaling
+        shift = keys.new_zeros(keys.shape[:3])
+        if query.bias is not None:
+            shift = (keys @ query.bias.view(self.heads, -1, 1)).squeeze(-1)
+        if hidden is not None:
+            shift = shift + hidden.unsqueeze(1)
+        self.keys = (keys @ query.weight.unflatten(0, (self.heads, -1))).flatten(1, 2).transpose(1, 2)
+        self.values = (values @ out.weight.t().unflatten(0, (self.heads, -1))).flatten(1, 2)
+        self.shift, self.bias = shift.flatten(1).unsqueeze(1), out.bias
+        if out.bias is None:
+            self.bias = out.weight.new_zeros(())
+
+    def __call__(self, x: torch.Tensor, sentences: int) -> torch.Tensor:
+        """What `x` `[B * T, D]` finds in its source, `[B * T, D]`."""
+        scores = torch.baddbmm(self.shift, x.view(sentences, -1, x.shape[-1]), self.keys)  # [B, T, H * S]
+        weights = scores.unflatten(-1, (self.heads, -1)).softmax(-1).flatten(-2)
+        return torch.baddbmm(self.bias, weights, self.values).flatten(0, 1)
+
+    def keep(self, sentences: torch.Tensor) -> None:
+        """Go on with these of the B sentences only."""
+        self.keys, self.values, self.shift = (
+            part.index_select(0, sentences) for part in (self.keys, self.values, self.shift)
+        )
+
+
+def can_fold(attention: Any, source: torch.Tensor) -> bool:
+    """Whether `FoldedSource` is for plain weights and this `source` `[B, S, D]`: one, short, in a precision that bears a product more."""
+    are_plain = all(
+        type(part) in (nn.Linear, PackedLinear) for part in (attention.q_proj, attention.out_proj)
+    )
+    is_short = len(source) == 1 and source.shape[1] <= attention.head_dim
+    return are_plain and is_short and torch.finfo(source.dtype).bits >= 32
+
+
+def attend(
+    queries: torch.Tensor, memory: torch.Tensor, mask: torch.Tensor | None, scaling: float
+) -> torch.Tensor:
+    """What queries `[B, H, T, K]` find in keys and values `[2, B, H, positions, K]`, the heads side by side, `[B * T, H * K]`."""
+    keys, values = memory.unbind(0)
+    found = scaled_dot_product_attention(queries, keys, values, attn_mask=mask, scale=scaling)
+    return found.transpose(1, 2).reshape(-1, queries.shape[1] * queries.shape[3])
 
 
 def bare(module: nn.Module) -> Function:

@@ -23,9 +23,13 @@ class PackedLinear(nn.Module):
     numbers depend, within the rounding, on its batch.
     """
 
-    def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None, dtype: WeightType) -> None:
-        """`weight` is `[out, in]`, `bias` `[out]`."""
+    def __init__(
+        self, weight: torch.Tensor, bias: torch.Tensor | None, dtype: WeightType, keep: bool = False
+    ) -> None:
+        """`weight` is `[out, in]`, `bias` `[out]`; with `keep` they stay at hand as `weight` and `bias`, as they are."""
         super().__init__()
+        if keep:
+            self.weight, self.bias = weight.detach(), None if bias is None else bias.detach()
         self.dtype = torch.float32 if dtype == "int8" else getattr(torch, dtype)
         weight = weight.detach().to(self.dtype)
         bias = None if bias is None else bias.detach().to(self.dtype)
@@ -72,6 +76,8 @@ def pack_linear_layers(model: nn.Module, dtype: WeightType) -> None:
             "Packed weights are for CPUs; on a GPU, use the model as it is, in torch.bfloat16 or torch.float16."
         )
     for module in list(model.modules()):
+        # A search multiplies these two of attention over the source with the source, where there is one
+        kept = ("q_proj", "out_proj") if not hasattr(module, "qkv_proj") and hasattr(module, "q_proj") else ()
         if hasattr(module, "qkv_proj"):
             parts: list[Any] = [module.q_proj, module.k_proj, module.v_proj]
             weight = torch.cat([part.weight for part in parts])
@@ -81,7 +87,7 @@ def pack_linear_layers(model: nn.Module, dtype: WeightType) -> None:
                 delattr(module, name)
         for name, child in list(module.named_children()):
             if type(child) is nn.Linear:
-                setattr(module, name, PackedLinear(child.weight, child.bias, dtype))
+                setattr(module, name, PackedLinear(child.weight, child.bias, dtype, keep=name in kept))
 
 
 def is_packed(model: nn.Module) -> bool:
