@@ -14,7 +14,7 @@ from transformers.generation import GenerationMixin, logits_process
 from transformers.generation.stopping_criteria import EosTokenCriteria, MaxLengthCriteria
 
 from .beam_search import GnmtBeamSearch, greedy_search
-from .stepping import DecoderSteps, steps_of
+from .stepping import DecoderSteps, can_step, steps_of
 
 PAPER_SEARCH: dict[str, Any] = {
     "num_beams": 4,
@@ -86,6 +86,20 @@ class PaperSearch(GenerationMixin):
             input_ids_length=input_ids_length,
             **kwargs,
         )
+
+    def _prepare_cache_for_generation(
+        self, generation_config: GenerationConfig, model_kwargs: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> Any:
+        """Make a cache, but not for a search that would leave it empty: making it takes as long as a step."""
+        penalty, beams = (
+            getattr(generation_config, "length_penalty_type", None),
+            generation_config.num_beams or 1,
+        )
+        is_plain = generation_config.cache_implementation is None and "past_key_values" not in model_kwargs
+        if not (
+            penalty == "gnmt" and beams > 1 and is_plain and can_step(self, generation_config, model_kwargs)
+        ):
+            super()._prepare_cache_for_generation(generation_config, model_kwargs, *args, **kwargs)
 
     def _sample(
         self,

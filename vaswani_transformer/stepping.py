@@ -49,6 +49,13 @@ def steps_of(
         model_kwargs: what `generate` prepared, its tensors with B * beams rows.
         beams: how often `generate` repeated each sentence.
     """
+    if can_step(model, config, model_kwargs):
+        return DecoderSteps(model, input_ids[::beams], model_kwargs, beams)
+    return ModelSteps(model, input_ids, config, model_kwargs, beams)
+
+
+def can_step(model: Any, config: GenerationConfig, model_kwargs: dict[str, Any]) -> bool:
+    """Whether `DecoderSteps` does what these settings ask for; it has no use for a cache."""
     cache = model_kwargs.get("past_key_values")
     records = (
         config.output_attentions,
@@ -56,7 +63,7 @@ def steps_of(
         config.output_scores,
         config.output_logits,
     )
-    is_plain = (
+    return (
         getattr(model.get_decoder(), "can_step", False)
         and is_untouched(model.get_decoder())
         and not model.training
@@ -68,9 +75,6 @@ def steps_of(
         and model_kwargs.get("decoder_inputs_embeds") is None
         and (cache is None or (is_dynamic(cache) and cache.get_seq_length() == 0))
     )
-    if is_plain:
-        return DecoderSteps(model, input_ids[::beams], model_kwargs, beams)
-    return ModelSteps(model, input_ids, config, model_kwargs, beams)
 
 
 def is_untouched(decoder: nn.Module) -> bool:
