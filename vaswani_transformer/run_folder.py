@@ -50,6 +50,11 @@ class RunFolder:
         return self.path / "initial"
 
     @property
+    def transfer(self) -> Path:
+        """What that model was made from, and what became of each vocabulary entry; in its folder."""
+        return self.initial / "transfer.json"
+
+    @property
     def log(self) -> Path:
         """One JSON object a line: training intervals and validations."""
         return self.path / "log.jsonl"

@@ -1,5 +1,6 @@
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -173,6 +174,55 @@ def test_tokenised_text_is_called_what_it_is(run: RunFolder) -> None:
     write_json(run.evaluation, evaluation)
     assert "compare it with what others call tokenised BLEU" in render_card(run)
     assert "nothing has to be prepared" not in render_card(run)
+
+
+@pytest.mark.parametrize(
+    ("origin", "shown", "metadata", "settings", "words"),
+    [
+        ("/home/me/runs/base/averaged", "base/averaged", None, {}, "| Not trained | nothing |"),
+        (
+            "runs/base",
+            "runs/base",
+            None,
+            {"freeze": ["encoder"], "layer_decay": 0.75},
+            "| Not trained | encoder |",
+        ),
+        (
+            "me/base",
+            "me/base",
+            "me/base",
+            {"lora": {"rank": 3}},
+            "LoRA of rank 3, alpha 16, in q_proj, v_proj",
+        ),
+    ],
+)
+def test_a_fine_tuned_model_says_what_it_began_with(
+    run: RunFolder,
+    monkeypatch: pytest.MonkeyPatch,
+    origin: str,
+    shown: str,
+    metadata: str | None,
+    settings: dict[str, Any],
+    words: str,
+) -> None:
+    monkeypatch.chdir(run.path)
+    Path("runs/base").mkdir(parents=True)
+    recipe = yaml.safe_load(run.recipe.read_text(encoding="utf-8")) | {"init_from": origin, "model": {}}
+    recipe["tokenizer"]["method"] = "extend"
+    recipe["fine_tuning"] = settings
+    run.recipe.write_text(yaml.safe_dump(recipe), encoding="utf-8")
+    with pytest.raises(FileNotFoundError, match=r"transfer\.json, which does not exist yet: train first"):
+        render_card(run)
+    run.initial.mkdir()
+    write_json(run.transfer, {"init_from": origin, "copied": 1_234, "composed": 2_345, "random": 6})
+    card = ModelCard(render_card(run))
+    assert "trained from scratch" not in card.text and "/home" not in card.text
+    assert f"post-layer normalisation, fine-tuned from `{shown}`)" in card.text
+    assert f"| Began with | `{shown}` |" in card.text
+    assert words in card.text and "1,234, 2,345, 6" in card.text
+    assert str(settings.get("layer_decay", "1.0")) in card.text
+    assert "is that of the model it began with and more" in card.text
+    assert card.data.to_dict().get("base_model") == metadata
 
 
 def test_the_generated_corpus_is_called_what_it_is(run: RunFolder) -> None:

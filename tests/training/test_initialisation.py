@@ -153,6 +153,6 @@ def test_the_initial_folder_tells_where_vectors_came_from(
     old.save_pretrained(tmp_path / "origin")
     recipe = make_recipe(fine={"init_from": str(tmp_path / "origin"), "model": {}})
     transfer = write_initial_model(recipe, run, new)
-    found = read_json(run.initial / "transfer.json")
+    found = read_json(run.transfer)
     assert found["copied"] == transfer.copied
     assert VaswaniForConditionalGeneration.from_pretrained(run.initial).config.vocab_size == len(new)

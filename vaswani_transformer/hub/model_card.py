@@ -80,6 +80,8 @@ def render_card(run: RunFolder, *, model_id: str | None = None, picture: str = "
             model_id=model_id or recipe.name,
             picture=picture,
             recipe=recipe,
+            origin=readable_origin(recipe.init_from),
+            transfer=_read(run.transfer, "train first") if recipe.init_from else None,
             source=_LANGUAGE_NAMES.get(recipe.source_language, recipe.source_language),
             target=", ".join(_LANGUAGE_NAMES.get(code, code) for code in recipe.translates_into),
             metric_names=_METRIC_NAMES,
@@ -102,6 +104,7 @@ def card_metadata(recipe: Recipe, evaluation: dict[str, Any]) -> ModelCardData:
         model_name=recipe.name,
         language=list(dict.fromkeys([recipe.source_language, *recipe.translates_into])),
         **licence_metadata(recipe.data.licence),
+        **origin_metadata(recipe.init_from),
         library_name="transformers",
         pipeline_tag="translation",
         tags=["translation", "vaswani", "transformer", "attention-is-all-you-need"],
@@ -141,6 +144,19 @@ def _eval_result(evaluation: dict[str, Any], test_set: dict[str, Any], metric: s
         metric_value=round(test_set["metrics"][metric]["score"], 2),
         metric_args={"signature": test_set["metrics"][metric]["signature"]},
     )
+
+
+def origin_metadata(origin: str | None) -> dict[str, Any]:
+    """A repository of the Hub links to what was made of it; a folder it would look for in vain."""
+    is_repository = (
+        origin is not None and re.fullmatch(r"[\w.-]+/[\w.-]+", origin) and not Path(origin).exists()
+    )
+    return {"base_model": origin, "base_model_relation": "finetune"} if is_repository else {}
+
+
+def readable_origin(origin: str | None) -> str | None:
+    """A fine-tuning's `init_from`; of a folder its own name and its run's, which say more to others than where it lay."""
+    return origin if origin is None or not Path(origin).is_absolute() else "/".join(Path(origin).parts[-2:])
 
 
 def licence_metadata(licence: str) -> dict[str, Any]:

@@ -83,7 +83,7 @@ def write_initial_model(recipe: Recipe, run: RunFolder, tokenizer: PreTrainedTok
     with atomic_folder(run.initial) as unfinished:
         model.save_pretrained(unfinished)
         tokenizer.save_pretrained(unfinished)
-        write_json(unfinished / "transfer.json", {"init_from": origin, **asdict(transfer)})
+        write_json(unfinished / run.transfer.name, {"init_from": origin, **asdict(transfer)})
     return transfer
 
 
