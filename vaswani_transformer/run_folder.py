@@ -13,6 +13,9 @@ from typing import Any
 
 from .atomic_folder import explained, flush_to_disk, make_folder
 
+TRANSFER = "transfer.json"
+"""In `RunFolder.initial`: what that model was made from, and what became of each vocabulary entry."""
+
 
 @dataclass(frozen=True)
 class RunFolder:
@@ -48,11 +51,6 @@ class RunFolder:
     def initial(self) -> Path:
         """The model a fine-tuning starts from, with the vocabulary of this run."""
         return self.path / "initial"
-
-    @property
-    def transfer(self) -> Path:
-        """What that model was made from, and what became of each vocabulary entry; in its folder."""
-        return self.initial / "transfer.json"
 
     @property
     def log(self) -> Path:

@@ -17,7 +17,7 @@ from vaswani_transformer.hub.model_card import (
     write_card,
 )
 from vaswani_transformer.recipe import load_recipe
-from vaswani_transformer.run_folder import RunFolder, read_json, write_json
+from vaswani_transformer.run_folder import TRANSFER, RunFolder, read_json, write_json
 
 TEMPLATE = Path(__file__).parents[2] / "model_cards" / "template.md"
 
@@ -214,7 +214,7 @@ def test_a_fine_tuned_model_says_what_it_began_with(
     with pytest.raises(FileNotFoundError, match=r"transfer\.json, which does not exist yet: train first"):
         render_card(run)
     run.initial.mkdir()
-    write_json(run.transfer, {"init_from": origin, "copied": 1_234, "composed": 2_345, "random": 6})
+    write_json(run.initial / TRANSFER, {"init_from": origin, "copied": 1_234, "composed": 2_345, "random": 6})
     card = ModelCard(render_card(run))
     assert "trained from scratch" not in card.text and "/home" not in card.text
     assert f"post-layer normalisation, fine-tuned from `{shown}`)" in card.text

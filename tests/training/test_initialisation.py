@@ -11,7 +11,7 @@ from transformers import FSMTTokenizer, MarianConfig, MarianMTModel, PreTrainedT
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration, train_tokenizer
 from vaswani_transformer.data.bpe import extend_tokenizer
 from vaswani_transformer.recipe import Recipe
-from vaswani_transformer.run_folder import RunFolder, read_json
+from vaswani_transformer.run_folder import TRANSFER, RunFolder, read_json
 from vaswani_transformer.training import initialisation
 from vaswani_transformer.training.initialisation import exchange_vocabulary, write_initial_model
 
@@ -153,6 +153,6 @@ def test_the_initial_folder_tells_where_vectors_came_from(
     old.save_pretrained(tmp_path / "origin")
     recipe = make_recipe(fine={"init_from": str(tmp_path / "origin"), "model": {}})
     transfer = write_initial_model(recipe, run, new)
-    found = read_json(run.transfer)
+    found = read_json(run.initial / TRANSFER)
     assert found["copied"] == transfer.copied
     assert VaswaniForConditionalGeneration.from_pretrained(run.initial).config.vocab_size == len(new)

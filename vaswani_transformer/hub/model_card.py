@@ -16,7 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from safetensors import safe_open
 
 from ..recipe import CorpusSpec, Recipe, load_recipe
-from ..run_folder import RunFolder, read_json, write_text
+from ..run_folder import TRANSFER, RunFolder, read_json, write_text
 from .curves import draw_curves
 
 _METRIC_NAMES = {"sacrebleu": "sacreBLEU", "chrf": "chrF", "paper_bleu": "BLEU as in the paper"}
@@ -81,7 +81,7 @@ def render_card(run: RunFolder, *, model_id: str | None = None, picture: str = "
             picture=picture,
             recipe=recipe,
             origin=readable_origin(recipe.init_from),
-            transfer=_read(run.transfer, "train first") if recipe.init_from else None,
+            transfer=_read(run.initial / TRANSFER, "train first") if recipe.init_from else None,
             source=_LANGUAGE_NAMES.get(recipe.source_language, recipe.source_language),
             target=", ".join(_LANGUAGE_NAMES.get(code, code) for code in recipe.translates_into),
             metric_names=_METRIC_NAMES,

@@ -21,7 +21,7 @@ from ..data.bpe import is_byte_level
 from ..data.encoding import tokenizer_hash
 from ..modeling_vaswani import VaswaniForConditionalGeneration
 from ..recipe import Recipe
-from ..run_folder import RunFolder, write_json
+from ..run_folder import TRANSFER, RunFolder, write_json
 
 _CONTROLS = ("pad_token_id", "bos_token_id", "eos_token_id")
 _OF_THE_VOCABULARY = ("shared.weight", "embed_tokens.weight", "lm_head.weight", "lm_head.bias")
@@ -83,7 +83,7 @@ def write_initial_model(recipe: Recipe, run: RunFolder, tokenizer: PreTrainedTok
     with atomic_folder(run.initial) as unfinished:
         model.save_pretrained(unfinished)
         tokenizer.save_pretrained(unfinished)
-        write_json(unfinished / run.transfer.name, {"init_from": origin, **asdict(transfer)})
+        write_json(unfinished / TRANSFER, {"init_from": origin, **asdict(transfer)})
     return transfer
 
 
