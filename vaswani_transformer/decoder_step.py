@@ -176,9 +176,8 @@ class FoldedSource:
             shift = shift + hidden.unsqueeze(1)
         self.keys = (keys @ query.weight.unflatten(0, (self.heads, -1))).flatten(1, 2).transpose(1, 2)
         self.values = (values @ out.weight.t().unflatten(0, (self.heads, -1))).flatten(1, 2)
-        self.shift, self.bias = shift.flatten(1).unsqueeze(1), out.bias
-        if out.bias is None:
-            self.bias = out.weight.new_zeros(())
+        self.shift = shift.flatten(1).unsqueeze(1)
+        self.bias = out.weight.new_zeros(()) if out.bias is None else out.bias
 
     def __call__(self, x: torch.Tensor, sentences: int) -> torch.Tensor:
         """What `x` `[B * T, D]` finds in its source, `[B * T, D]`."""

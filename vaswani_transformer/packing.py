@@ -76,8 +76,6 @@ def pack_linear_layers(model: nn.Module, dtype: WeightType) -> None:
             "Packed weights are for CPUs; on a GPU, use the model as it is, in torch.bfloat16 or torch.float16."
         )
     for module in list(model.modules()):
-        # A search multiplies these two of attention over the source with the source, where there is one
-        kept = ("q_proj", "out_proj") if not hasattr(module, "qkv_proj") and hasattr(module, "q_proj") else ()
         if hasattr(module, "qkv_proj"):
             parts: list[Any] = [module.q_proj, module.k_proj, module.v_proj]
             weight = torch.cat([part.weight for part in parts])
@@ -85,6 +83,8 @@ def pack_linear_layers(model: nn.Module, dtype: WeightType) -> None:
             module.qkv_proj = PackedLinear(weight, bias, dtype)
             for name in ("q_proj", "k_proj", "v_proj"):
                 delattr(module, name)
+        # In attention over the source, a search multiplies these two with keys and values where there is one source
+        kept = ("q_proj", "out_proj") if hasattr(module, "q_proj") else ()
         for name, child in list(module.named_children()):
             if type(child) is nn.Linear:
                 setattr(module, name, PackedLinear(child.weight, child.bias, dtype, keep=name in kept))

@@ -38,7 +38,7 @@ class _Dropout(torch.autograd.Function):
         dropped = min(round(rate * _LEVELS), _LEVELS - 1)
         draws = torch.empty((x.numel() + 3) // 4, dtype=torch.int64, device=x.device).random_(-(2**63), None)
         bits = draws.view(torch.int16)[: x.numel()].view(x.shape)
-        # Into the wanted type at once: a CPU takes six times as long to compare and then to convert
+        # Into the wanted type at once: a CPU takes nine times as long to compare and then to convert
         factors = torch.ge(bits, dropped - _LEVELS // 2, out=torch.empty_like(x))
         factors *= _LEVELS / (_LEVELS - dropped)
         ctx.save_for_backward(factors)
