@@ -11,9 +11,10 @@ import argparse
 import sys
 from dataclasses import fields
 from pathlib import Path
+from typing import get_args
 
 from vaswani_transformer.benchmarks.contestants import KINDS
-from vaswani_transformer.benchmarks.translation import ParallelFiles, Settings, benchmark_translation
+from vaswani_transformer.benchmarks.translation import Lengths, ParallelFiles, Settings, benchmark_translation
 from vaswani_transformer.benchmarks.translation_report import table, write_report
 
 
@@ -28,6 +29,7 @@ def parse() -> argparse.Namespace:
     add("--sentences", type=int, help="how many of each set to time (default: all; BLEU is of all)")
     add("--batch-sizes", type=int, nargs="+", default=[1, 32])
     add("--beams", type=int, nargs="+", default=[4, 1])
+    add("--lengths", nargs="+", choices=get_args(Lengths), default=["own"], help="of what is timed")
     add("--repeats", type=int, default=5)
     add("--threads", type=int, default=1)
     add("--contestants", nargs="+", default=[], metavar="NAME", help=f"of {', '.join(KINDS)}")

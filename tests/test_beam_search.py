@@ -66,8 +66,12 @@ def test_open_hypotheses_stand_in_at_the_limit() -> None:
     assert [hypothesis.tokens for _, hypothesis in search.results()] == [(END,), (5,)]
 
 
+PROCESSED = {"min_new_tokens": 4, "no_repeat_ngram_size": 2, "bad_words_ids": [[5], [3, 4]]}
+
+
+@pytest.mark.parametrize("asked", [{}, PROCESSED])
 @pytest.mark.parametrize("side", ["left", "right"])
-def test_greedy_search_is_hugging_faces(side: str) -> None:
+def test_greedy_search_is_hugging_faces(side: str, asked: dict[str, Any]) -> None:
     class Plain(VaswaniForConditionalGeneration):
         _sample = GenerationMixin._sample
 
@@ -85,7 +89,7 @@ def test_greedy_search_is_hugging_faces(side: str) -> None:
             for parameter in models[-1].parameters():
                 if parameter.ndim == 2:
                     torch.nn.init.normal_(parameter)
-        settings: dict[str, Any] = {"attention_mask": (ids != 0).long(), "max_new_tokens": 12}
+        settings = {"attention_mask": (ids != 0).long(), "max_new_tokens": 12, **asked}
         found, expected = (model.generate(ids, **settings) for model in models)
         assert torch.equal(found, expected)
         lengths |= set((found != 0).sum(1).tolist())

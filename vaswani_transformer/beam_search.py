@@ -194,7 +194,9 @@ class GnmtBeamSearch:
             if self.processors:
                 repeats = self.beams if logits.shape[1] == 1 else 1
                 ids = self._ids(logits.shape[1] * repeats)
-                log_probs = self.processors(ids, log_probs.repeat_interleave(repeats, dim=0))[::repeats]
+                if repeats > 1:
+                    log_probs = log_probs.repeat_interleave(repeats, dim=0)
+                log_probs = self.processors(ids, log_probs)[::repeats]
             if self.recorder.is_on:
                 self.recorder.add(self.steps.outputs, rows, log_probs)
             values, tokens = largest(log_probs, number)
@@ -275,14 +277,25 @@ def block_width(width: int) -> int:
 
 
 def greedy_search(
-    steps: Steps, prompts: torch.Tensor, limits: Sequence[int], config: GenerationConfig, streamer: Any = None
+    steps: Steps,
+    prompts: torch.Tensor,
+    processors: LogitsProcessorList,
+    limits: Sequence[int],
+    config: GenerationConfig,
+    streamer: Any = None,
 ) -> torch.Tensor:
-    """The likeliest token at every step, `[B, length]`; sentences leave the batch as they end or reach their limit."""
+    """The likeliest token at every step, `[B, length]`; sentences leave the batch as they end or reach their limit.
+
+    `processors` change the scores of what may come next, whichever row a sentence has.
+    """
     end_tokens = end_tokens_of(config)
     found: list[list[int]] = [[] for _ in limits]
     searched = list(range(len(limits)))
     logits = steps.first()
     while searched:
+        if processors:
+            said = behind(prompts[searched], [found[sentence] for sentence in searched], config)
+            logits = processors(said, logits[:, -1].to(torch.float32, copy=True)).unsqueeze(1)
         tokens = logits.argmax(-1)
         staying = []
         for i, (sentence, token) in enumerate(zip(searched, tokens.flatten().tolist(), strict=True)):

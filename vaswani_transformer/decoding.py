@@ -115,12 +115,14 @@ class PaperSearch(GenerationMixin):
         limits = token_limits(generation_config, input_ids, kwargs)
         is_plain = (
             not (generation_config.do_sample or generation_config.return_dict_in_generate or synced_gpus)
-            and not logits_processor
+            and are_predictable(logits_processor)
             and not callers_rules(stopping_criteria)
         )
         steps = steps_of(self, input_ids, generation_config, kwargs) if is_plain else None
         if isinstance(steps, DecoderSteps):
-            return greedy_search(steps, input_ids, limits.tolist(), generation_config, streamer)
+            return greedy_search(
+                steps, input_ids, logits_processor, limits.tolist(), generation_config, streamer
+            )
         criteria = StoppingCriteriaList([*stopping_criteria, TokenLimits(limits, input_ids.shape[1])])
         return super()._sample(
             input_ids, logits_processor, criteria, generation_config, synced_gpus, streamer, **kwargs
@@ -150,7 +152,7 @@ class PaperSearch(GenerationMixin):
                 callers_rules(stopping_criteria),
                 generation_config,
                 limits.tolist(),
-                all(type(rule) in PREDICTABLE_PROCESSORS for rule in logits_processor),
+                are_predictable(logits_processor),
             )
             return search.run(kwargs["encoder_outputs"])
         criteria = StoppingCriteriaList([*stopping_criteria, TokenLimits(limits, input_ids.shape[1])])
@@ -200,6 +202,11 @@ def token_limits(
         mask = torch.ones(model_kwargs["encoder_outputs"][0].shape[:2], device=input_ids.device)
     source_lengths = mask[::beams].sum(-1).to(limits)
     return torch.minimum(limits, source_lengths + config.extra_length).clamp(min=1)
+
+
+def are_predictable(processors: LogitsProcessorList) -> bool:
+    """Whether all of them are known, and so of the kind that `PREDICTABLE_PROCESSORS` describes."""
+    return all(type(rule) in PREDICTABLE_PROCESSORS for rule in processors)
 
 
 def callers_rules(criteria: StoppingCriteriaList) -> StoppingCriteriaList:

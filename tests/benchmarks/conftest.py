@@ -52,7 +52,7 @@ def files(sentences: list[str], tmp_path_factory: pytest.TempPathFactory) -> Par
 def _speed(beams: int, batch_size: int, contestant: str, seconds: float, ratio: float) -> dict[str, Any]:
     memory = {"peak_bytes": 300 * 2**20, "imports_bytes": 200 * 2**20}
     return {
-        "test_set": "tiny", "beams": beams, "batch_size": batch_size, "contestant": contestant, "seconds": seconds,
+        "test_set": "tiny", "beams": beams, "lengths": "own", "batch_size": batch_size, "contestant": contestant, "seconds": seconds,
         "cpu_seconds": seconds, "sentences": 6, "target_tokens": 6000, "sentences_per_second": 6 / seconds,
         "target_tokens_per_second": 6000 / seconds, "ratio": {"median": ratio, "low": ratio - 0.25, "high": ratio + 0.5},
         "cpu_ratio": {"median": ratio + 0.125, "low": ratio, "high": ratio + 0.25}, "memory": memory,

@@ -73,6 +73,16 @@ def test_everybody_translates_within_the_limits(name: str, entries: dict[str, En
     assert all(2 not in tokens for tokens in found)
 
 
+@pytest.mark.parametrize("beams", [1, 4])
+@pytest.mark.parametrize("name", [*ON_CPU, "ours-bf16"])
+def test_everybody_takes_as_many_steps_as_asked(
+    name: str, beams: int, entries: dict[str, Entry], batch: Batch
+) -> None:
+    contestant = entries[name].load()
+    found = contestant.token_ids(contestant.translate(contestant.prepare(batch), beams, 5))
+    assert [len(tokens) for tokens in found] == [5] * len(batch)
+
+
 def test_each_is_what_its_name_says(entries: dict[str, Entry]) -> None:
     types = {name: entries[name].load().model.dtype for name in ("marian", "marian-bf16", "ours-bf16")}  # type: ignore[attr-defined]
     assert types == {"marian": torch.float32, "marian-bf16": torch.bfloat16, "ours-bf16": torch.bfloat16}

@@ -87,12 +87,15 @@ def test_what_was_measured_on_what(
 
 
 def test_batches_are_of_sentences_evenly_spaced_and_sorted_by_length() -> None:
-    material = Material("lengths", [[7] * length for length in (3, 0, 9, 1, 5, 8, 2)], [""] * 7, {})
+    sources = [[7] * length for length in (3, 0, 9, 1, 5, 8, 2)]
+    material = Material("lengths", sources, [""] * 7, [4, 0, 9, 3, 6, 8, 0], {})
     assert material.batches(4) == [[2, 5, 4, 0], [6, 3]]
     # of the six with text, the first, the last, and one from the middle
     assert sorted(chain(*material.batches(2, 3))) in ([0, 3, 6], [0, 4, 6])
     assert material.batches(1, 100) == material.batches(1)
     assert material.ids_of([[3, 6]]) == [[[7], [7, 7]]]
+    assert material.lengths_of([[2, 5], [4, 0, 3], [6]], "references") == [8, 4, 1]  # 8.5 to the even number
+    assert material.lengths_of([[2, 5], [4]], "own") == [None, None]
 
 
 def test_results_come_after_every_setting(checkpoint: Path, files: ParallelFiles) -> None:
@@ -103,6 +106,17 @@ def test_results_come_after_every_setting(checkpoint: Path, files: ParallelFiles
         len(so_far["speed"]) for so_far in benchmark_translation(str(checkpoint), [files, other], settings)
     ]
     assert rows == [1, 2]
+
+
+def test_everybody_gets_as_long_as_the_references(
+    checkpoint: Path, files: ParallelFiles, tokenizer: PreTrainedTokenizerBase, sentences: list[str]
+) -> None:
+    settings = replace(QUICK, sentences=None, batch_sizes=(1,), lengths=("own", "references"))
+    results = list(benchmark_translation(str(checkpoint), [files], settings))[-1]
+    lengths = [len(tokens) for tokens in tokenizer([s for s in sentences if s.strip()])["input_ids"]]
+    forced = [row["target_tokens"] for row in results["speed"] if row["lengths"] == "references"]
+    assert forced == [sum(lengths)] * len(ON_CPU) * 2
+    assert len(results["speed"]) == 2 * len(forced)
 
 
 def test_memory_stands_in_the_rows_and_no_share_without_ours(checkpoint: Path, files: ParallelFiles) -> None:
@@ -118,6 +132,7 @@ def test_what_cannot_be_measured_is_refused(checkpoint: Path, files: ParallelFil
         ({"beams": (4, 0)}, "`beams` is"),
         ({"batch_sizes": ()}, "`batch_sizes` is"),
         ({"batch_sizes": (8, 8)}, "name each number once"),
+        ({"lengths": ("long",)}, "name own or references, or both"),
     ]:
         with pytest.raises(ValueError, match=message):
             Settings(**settings)

@@ -29,6 +29,19 @@ def test_the_table_has_a_row_for_each_setting_and_contestant(results: dict[str, 
     assert header.count("|") == len(rows[0]) + 1
 
 
+def test_what_was_as_long_as_the_references_has_a_table_and_a_panel_of_its_own(
+    results: dict[str, Any],
+) -> None:
+    for row in results["speed"][-2:]:
+        row |= {"beams": 4, "lengths": "references"}
+    text = table(results)
+    assert text.index("**tiny, beam 4**") < text.index("**tiny, beam 4, as long as the references**")
+    assert [panel.title for panel in panels(results)] == [
+        "tiny, beam 4",
+        "tiny, beam 4, as long as the references",
+    ]
+
+
 def test_the_caption_says_what_was_measured_on_what(results: dict[str, Any]) -> None:
     caption = table(results).partition("**")[0]
     for fact in ("run/averaged", "a CPU, 2 cores", "torch 2.13.0", "avx2", "8 sentences, 6 of them timed",

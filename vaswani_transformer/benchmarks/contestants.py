@@ -20,8 +20,11 @@ class Contestant(Protocol):
     def prepare(self, batch: list[list[int]]) -> Any:
         """Token ids of each source, its end among them, as `translate` wants them."""
 
-    def translate(self, batch: Any, beams: int) -> Any:
-        """The best hypothesis of each, in this contestant's own form; complete when it returns."""
+    def translate(self, batch: Any, beams: int, length: int | None = None) -> Any:
+        """The best hypothesis of each, in this contestant's own form; complete when it returns.
+
+        With `length`, of those that have exactly so many tokens, so that every contestant takes the same steps.
+        """
 
     def token_ids(self, output: Any) -> list[list[int]]:
         """What `translate` returned, without start, end and padding."""

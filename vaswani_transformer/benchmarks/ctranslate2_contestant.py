@@ -25,12 +25,14 @@ class CTranslate2Contestant:
     def prepare(self, batch: list[list[int]]) -> list[list[str]]:
         return [[self.names[number] for number in sentence] for sentence in batch]
 
-    def translate(self, batch: list[list[str]], beams: int) -> list[Any]:
+    def translate(self, batch: list[list[str]], beams: int, length: int | None = None) -> list[Any]:
+        longest = max(map(len, batch)) + self.extra_length if length is None else length
         return self.engine.translate_batch(
             batch,
             beam_size=beams,
             length_penalty=self.length_penalty,
-            max_decoding_length=max(map(len, batch)) + self.extra_length,
+            min_decoding_length=length or 1,
+            max_decoding_length=longest,
             max_input_length=0,
             max_batch_size=len(batch),
         )

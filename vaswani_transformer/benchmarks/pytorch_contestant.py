@@ -45,9 +45,13 @@ class PyTorchContestant:
         lengths = torch.tensor([[len(sentence)] for sentence in batch])
         return {"input_ids": padded, "attention_mask": (torch.arange(longest) < lengths).long()}
 
-    def translate(self, batch: dict[str, torch.Tensor], beams: int) -> list[list[int]]:
+    def translate(
+        self, batch: dict[str, torch.Tensor], beams: int, length: int | None = None
+    ) -> list[list[int]]:
         limit: dict[str, int] = {}
-        if self.extra_length is not None:
+        if length is not None:
+            limit = {"min_new_tokens": length, "max_new_tokens": length}
+        elif self.extra_length is not None:
             limit["max_new_tokens"] = batch["input_ids"].shape[1] + self.extra_length
         with torch.inference_mode():
             inputs = {name: tensor.to(self.model.device) for name, tensor in batch.items()}

@@ -7,10 +7,11 @@ detokenising are outside of what is timed.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Literal, get_args
 
 import torch
 from tqdm.auto import tqdm
@@ -33,6 +34,10 @@ _ENGINES = ("ctranslate2", "sacrebleu")
 Batches = list[list[int]]
 """Numbers of the sentences of each batch."""
 
+Lengths = Literal["own", "references"]
+"""How long what is timed gets: as each search ends it, or all of a batch as its references are on average, so that everybody takes the
+same steps."""
+
 
 @dataclass(frozen=True)
 class ParallelFiles:
@@ -52,6 +57,7 @@ class Settings:
         sentences: how many of each test set to time, evenly spaced through the file; all by default. BLEU is of all, always.
         repeats: rounds that are timed, after one that is not.
         threads: of each contestant.
+        lengths: see `Lengths`. BLEU is always of translations that end by themselves.
         device: "cpu" or "cuda"; by default the second where there is one.
         target_language: code; chooses sacreBLEU's tokeniser.
         memory: start every contestant alone, too, and see how much memory it takes.
@@ -61,6 +67,7 @@ class Settings:
     sentences: int | None = None
     batch_sizes: tuple[int, ...] = (1, 32)
     beams: tuple[int, ...] = (4, 1)
+    lengths: tuple[Lengths, ...] = ("own",)
     repeats: int = 5
     threads: int = 1
     device: str | None = None
@@ -75,6 +82,11 @@ class Settings:
                 raise ValueError(f"`{name}` is {value}; it must be 1 or more.")
             if len(set(numbers)) < len(numbers):
                 raise ValueError(f"`{name}` is {value}; name each number once.")
+        unknown = set(self.lengths) - set(get_args(Lengths))
+        if unknown or not self.lengths or len(set(self.lengths)) < len(self.lengths):
+            raise ValueError(
+                f"`lengths` is {self.lengths}; name {' or '.join(get_args(Lengths))}, or both, each once."
+            )
 
 
 @dataclass(frozen=True)
@@ -84,6 +96,7 @@ class Material:
     name: str
     sources: list[list[int]]
     references: list[str]
+    reference_lengths: list[int]
     facts: dict[str, Any]
 
     def batches(self, size: int, sentences: int | None = None) -> Batches:
@@ -96,6 +109,12 @@ class Material:
 
     def ids_of(self, batches: Batches) -> list[list[list[int]]]:
         return [[self.sources[number] for number in batch] for batch in batches]
+
+    def lengths_of(self, batches: Batches, lengths: Lengths) -> list[int | None]:
+        """How many tokens the translations of each batch shall have."""
+        if lengths == "own":
+            return [None] * len(batches)
+        return [max(1, round(mean(self.reference_lengths[number] for number in batch))) for batch in batches]
 
 
 def benchmark_translation(
@@ -127,13 +146,14 @@ def benchmark_translation(
         for material in materials:
             for beams in settings.beams:
                 results["quality"] += _quality(contestants, material, beams, tokenizer, settings)
-                for batch_size in settings.batch_sizes:
+                for lengths, batch_size in product(settings.lengths, settings.batch_sizes):
                     batches = material.batches(batch_size, settings.sentences)
-                    rows = _speed(contestants, material, batches, beams, settings)
+                    rows = _speed(contestants, material, batches, beams, lengths, settings)
                     if settings.memory:
                         for row, entry in zip(rows, entries, strict=True):
                             row["memory"] = _memory(entry, material.ids_of(batches), beams, device)
-                    setting = {"test_set": material.name, "beams": beams, "batch_size": batch_size}
+                    setting = {"test_set": material.name, "beams": beams, "lengths": lengths}
+                    setting["batch_size"] = batch_size
                     results["speed"] += [setting | row for row in rows]
                     yield results
 
@@ -156,7 +176,8 @@ def _read(test_set: ParallelFiles, tokenizer: PreTrainedTokenizerBase) -> Materi
         "sentences": len(pairs),
         "source_tokens": sum(map(len, ids)),
     }
-    return Material(test_set.name, ids, references, facts)
+    reference_lengths = [len(tokens) for tokens in tokenizer(text_target=references)["input_ids"]]
+    return Material(test_set.name, ids, references, reference_lengths, facts)
 
 
 def _quality(
@@ -195,14 +216,15 @@ def _speed(
     material: Material,
     batches: Batches,
     beams: int,
+    lengths: Lengths,
     settings: Settings,
 ) -> list[dict[str, Any]]:
-    ids = material.ids_of(batches)
+    ids, wanted = material.ids_of(batches), material.lengths_of(batches, lengths)
     runs = {
-        name: partial(_translate, contestant, [contestant.prepare(batch) for batch in ids], beams)
+        name: partial(_translate, contestant, [contestant.prepare(batch) for batch in ids], beams, wanted)
         for name, contestant in contestants.items()
     }
-    title = f"{material.name}, beam {beams}, batches of {len(batches[0])}"
+    title = f"{material.name}, beam {beams}, lengths: {lengths}, batches of {len(batches[0])}"
     measured = interleave(runs, settings.repeats, title=title)
     by_wall, by_cpu = wall_ratios(measured), cpu_ratios(measured)
     sentences = sum(map(len, batches))
@@ -219,8 +241,12 @@ def _speed(
     return rows
 
 
-def _translate(contestant: Contestant, batches: list[Any], beams: int) -> list[Any]:
-    return [contestant.translate(batch, beams) for batch in batches]
+def _translate(
+    contestant: Contestant, batches: list[Any], beams: int, lengths: list[int | None]
+) -> list[Any]:
+    return [
+        contestant.translate(batch, beams, length) for batch, length in zip(batches, lengths, strict=True)
+    ]
 
 
 def _memory(entry: Entry, batches: list[list[list[int]]], beams: int, device: str) -> dict[str, Any]:

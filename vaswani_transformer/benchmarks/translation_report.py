@@ -20,41 +20,38 @@ def write_report(results: Results, folder: Path) -> None:
 
 
 def table(results: Results) -> str:
-    """Markdown: what was measured how, and a table for each test set and number of beams."""
+    """Markdown: what was measured how, and a table for each test set, number of beams and kind of lengths."""
     quality = {(row["test_set"], row["beams"], row["contestant"]): row for row in results["quality"]}
     parts = [_caption(results)]
-    for test_set, beams, rows in _settings(results):
-        lines = [f"**{test_set}, {_search(beams)}**", "", line(_HEADER), line(("---",) * 2 + ("---:",) * 7)]
+    for title, rows in _settings(results):
+        lines = [f"**{title}**", "", line(_HEADER), line(("---",) * 2 + ("---:",) * 7)]
         for row in rows:
-            title = results["contestants"][row["contestant"]]
-            lines.append(line(_cells(row, title, quality[test_set, beams, row["contestant"]])))
+            contestant = results["contestants"][row["contestant"]]
+            own = quality[row["test_set"], row["beams"], row["contestant"]]
+            lines.append(line(_cells(row, contestant, own)))
         parts.append("\n".join(lines))
     return "\n\n".join(parts) + "\n"
 
 
 def panels(results: Results) -> list[Panel]:
-    """A panel for each test set and number of beams, a colour for each batch size."""
+    """A panel for each test set, number of beams and kind of lengths, a colour for each batch size."""
     drawn = []
-    for test_set, beams, rows in _settings(results):
+    for title, rows in _settings(results):
         series: dict[str, list[Ratio]] = {}
         for row in rows:
             series.setdefault(f"batch {row['batch_size']}", []).append(Ratio(**row["ratio"]))
-        drawn.append(
-            Panel(f"{test_set}, {_search(beams)}", list(results["contestants"].values()), dict(series))
-        )
+        drawn.append(Panel(title, list(results["contestants"].values()), dict(series)))
     return drawn
 
 
-def _settings(results: Results) -> Iterator[tuple[str, int, list[Row]]]:
-    """Each test set and number of beams with its rows, in the order in which they were measured."""
-    groups: dict[tuple[str, int], list[Row]] = {}
+def _settings(results: Results) -> Iterator[tuple[str, list[Row]]]:
+    """The rows of each test set, number of beams and kind of lengths under their title, in the order in which they were measured."""
+    groups: dict[str, list[Row]] = {}
     for row in results["speed"]:
-        groups.setdefault((row["test_set"], row["beams"]), []).append(row)
-    yield from ((*setting, rows) for setting, rows in groups.items())
-
-
-def _search(beams: int) -> str:
-    return "greedy" if beams == 1 else f"beam {beams}"
+        search = "greedy" if row["beams"] == 1 else f"beam {row['beams']}"
+        forced = ", as long as the references" if row["lengths"] == "references" else ""
+        groups.setdefault(f"{row['test_set']}, {search}{forced}", []).append(row)
+    yield from groups.items()
 
 
 def _cells(row: Row, title: str, quality: Row) -> tuple[str, ...]:
@@ -89,7 +86,9 @@ def _caption(results: Results) -> str:
         f"One process; medians of {settings['repeats']} rounds in turn, after one to warm up. Times as fast: against {first} within "
         "each round, by the clock and by CPU time. Ours searches as the checkpoint says; Marian and CTranslate2 have the power of "
         "the length nearest to its penalty, and count their longest translation from the batch's longest source, where ours counts "
-        f"from each sentence's own. BLEU is of all sentences, in batches of {settings['quality_batch_size']} ({signature}). Same as "
+        "from each sentence's own; where a title says so, all translations of a batch get as many tokens as its references have on "
+        "average, so that everybody takes the same steps. BLEU is of all sentences, each as long as its search makes it, in batches "
+        f"of {settings['quality_batch_size']} ({signature}). Same as "
         "ours: the share of best hypotheses equal to those of ours in float32, as loaded. Memory is that of a process that loads this "
         "contestant alone and translates the timed batches once."
     )
