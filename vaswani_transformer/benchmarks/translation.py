@@ -60,7 +60,7 @@ class Settings:
         lengths: see `Lengths`. BLEU is always of translations that end by themselves.
         device: "cpu" or "cuda"; by default the second where there is one.
         target_language: code; chooses sacreBLEU's tokeniser.
-        memory: start every contestant alone, too, and see how much memory it takes.
+        memory: start every contestant alone, too, and see how much memory it takes, with translations that end by themselves.
     """
 
     contestants: tuple[str, ...] = ()
@@ -149,7 +149,7 @@ def benchmark_translation(
                 for lengths, batch_size in product(settings.lengths, settings.batch_sizes):
                     batches = material.batches(batch_size, settings.sentences)
                     rows = _speed(contestants, material, batches, beams, lengths, settings)
-                    if settings.memory:
+                    if settings.memory and lengths == settings.lengths[0]:
                         for row, entry in zip(rows, entries, strict=True):
                             row["memory"] = _memory(entry, material.ids_of(batches), beams, device)
                     setting = {"test_set": material.name, "beams": beams, "lengths": lengths}
