@@ -28,7 +28,7 @@ def parse() -> argparse.Namespace:
     add("--format", choices=["text", "tsv", "jsonl"], default="text")
     add("--column", "--field", help="name or number of the column (default: 1), or the field (text)")
     add("--engine", choices=ENGINES, default="pytorch")
-    add("--dtype", help="float32, bfloat16 or int8 (default: what MODEL holds; float32 on a CPU)")
+    add("--dtype", help="float32, bfloat16, float16 or int8 (default: what MODEL holds; float32 on a CPU)")
     add("--target-language", help="code, for a model of ours that has several: fr")
     add("--num-beams", type=int, help="(default: the checkpoint's own)")
     add("--nbest", type=int, dest="num_return_sequences", help="translations a line, best first (default: 1)")

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 import torch
+from transformers import LogitsProcessor, LogitsProcessorList
 from transformers.generation import GenerationMixin
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
@@ -66,14 +67,22 @@ def test_open_hypotheses_stand_in_at_the_limit() -> None:
     assert [hypothesis.tokens for _, hypothesis in search.results()] == [(END,), (5,)]
 
 
+class OwnRule(LogitsProcessor):
+    """A rule of a caller's own, which sends greedy search back to Hugging Face's."""
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        return scores - (input_ids[:, -1:] == torch.arange(scores.shape[-1])).to(scores)
+
+
 PROCESSED = {"min_new_tokens": 4, "no_repeat_ngram_size": 2, "bad_words_ids": [[5], [3, 4]]}
 
 
-@pytest.mark.parametrize("asked", [{}, PROCESSED])
+@pytest.mark.parametrize("asked", [{}, PROCESSED, {"logits_processor": LogitsProcessorList([OwnRule()])}])
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_greedy_search_is_hugging_faces(side: str, asked: dict[str, Any]) -> None:
     class Plain(VaswaniForConditionalGeneration):
         _sample = GenerationMixin._sample
+        _prepare_cache_for_generation = GenerationMixin._prepare_cache_for_generation
 
     config = VaswaniConfig(vocab_size=9, d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2,
                            decoder_attention_heads=2, encoder_ffn_dim=32, decoder_ffn_dim=32, tie_word_embeddings=False)  # fmt: skip

@@ -239,6 +239,7 @@ def test_without_the_settings_it_is_hugging_faces_search(beams: int) -> None:
         _sample = GenerationMixin._sample
         _prepare_generation_config = GenerationMixin._prepare_generation_config
         _prepare_generated_length = GenerationMixin._prepare_generated_length
+        _prepare_cache_for_generation = GenerationMixin._prepare_cache_for_generation
 
     ours, plain = build_model(), build_model(cls=Plain)
     for settings in (

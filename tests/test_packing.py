@@ -9,12 +9,15 @@ from torch import nn
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 from vaswani_transformer.decoding import PAPER_SEARCH
-from vaswani_transformer.packing import PackedLinear
+from vaswani_transformer.packing import PackedLinear, has_fbgemm
 
 SOURCE = {
     "input_ids": torch.tensor([[3, 4, 5, 2], [6, 7, 2, 0]]),
     "attention_mask": torch.tensor([[1, 1, 1, 1], [1, 1, 1, 0]]),
 }
+
+
+needs_fbgemm = pytest.mark.skipif(not has_fbgemm(), reason="PyTorch has no FBGEMM on this CPU")
 
 
 def build_model(**settings: Any) -> VaswaniForConditionalGeneration:
@@ -37,14 +40,54 @@ def test_float32_is_the_same_product(rows: int, width: int, bias: bool) -> None:
     assert torch.allclose(packed(x), linear(x), atol=1e-5)
 
 
-def test_bfloat16_rounds_weights_and_input_and_nothing_else() -> None:
-    linear, x = nn.Linear(64, 32), torch.randn(4, 64)
+def rounded(linear: nn.Linear, dtype: torch.dtype) -> nn.Linear:
     with torch.no_grad():
-        for parameter in linear.parameters():
-            parameter.copy_(parameter.bfloat16())
+        linear.weight.copy_(linear.weight.to(dtype))
+    return linear
+
+
+def test_many_rows_in_bfloat16_round_weights_and_input_and_nothing_else() -> None:
+    linear, x = rounded(nn.Linear(64, 32, bias=False), torch.bfloat16), torch.randn(4, 3, 64)
     found = PackedLinear(linear.weight, linear.bias, "bfloat16")(x)
     assert found.dtype == torch.float32
     assert torch.allclose(found, linear(x.bfloat16().float()), rtol=2**-8, atol=1e-6)
+
+
+@needs_fbgemm
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_a_few_rows_in_16_bits_round_the_weights_alone(dtype: Any) -> None:
+    linear, x = nn.Linear(64, 32), torch.randn(4, 2, 64)
+    found = PackedLinear(linear.weight, linear.bias, dtype)(x)
+    assert found.dtype == torch.float32
+    assert torch.allclose(found, rounded(linear, getattr(torch, dtype))(x), rtol=1e-5, atol=1e-6)
+
+
+@needs_fbgemm
+@pytest.mark.parametrize("width", [37, 256])
+def test_a_row_in_float16_does_not_depend_on_the_others(width: int) -> None:
+    packed = PackedLinear(torch.randn(width, 300), torch.randn(width), "float16")
+    x = torch.randn(130, 300)
+    together = packed(x)
+    for rows in (1, 2, 3, 7, 64, 129):
+        assert torch.equal(packed(x[:rows].contiguous()), together[:rows])
+
+
+def test_bfloat16_without_fbgemm_has_one_product(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vaswani_transformer.packing.has_fbgemm", lambda: False)
+    linear, x = rounded(nn.Linear(64, 32, bias=False), torch.bfloat16), torch.randn(2, 64)
+    packed = PackedLinear(linear.weight, None, "bfloat16")
+    assert torch.allclose(packed(x), linear(x.bfloat16().float()), rtol=2**-8, atol=1e-6)
+    with pytest.raises(ValueError, match="x86 with AVX2 only; choose float32 or bfloat16"):
+        build_model().pack_weights("float16")
+
+
+@needs_fbgemm
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "int8"])
+def test_an_input_in_another_float_type_comes_back_in_it(dtype: Any) -> None:
+    packed = PackedLinear(torch.randn(32, 64), torch.randn(32), dtype)
+    for kind in (torch.bfloat16, torch.float64):
+        x = torch.randn(2, 64).to(kind)
+        assert torch.equal(packed(x), packed(x.float()).to(kind))
 
 
 def test_int8_is_off_by_half_a_step_of_each_factor() -> None:
@@ -59,7 +102,10 @@ def test_int8_is_off_by_half_a_step_of_each_factor() -> None:
 
 
 @pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 1e-5), ("bfloat16", 0.1), ("int8", 0.25)])
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"),
+    [("float32", 1e-5), ("bfloat16", 0.1), pytest.param("float16", 0.01, marks=needs_fbgemm), ("int8", 0.25)],
+)
 def test_a_packed_model_says_the_same(dtype: Any, tolerance: float, bias: bool) -> None:
     plain, packed = build_model(attention_bias=bias), build_model(attention_bias=bias)
     assert packed.pack_weights(dtype) is packed
@@ -83,7 +129,7 @@ def test_float32_finds_the_same_translations() -> None:
 
 
 def test_what_cannot_be_packed_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="choose one of float32, bfloat16, int8"):
+    with pytest.raises(ValueError, match="choose one of float32, bfloat16, float16, int8"):
         build_model().pack_weights("int4")  # type: ignore[arg-type]
     packed = build_model().pack_weights("int8")
     with pytest.raises(ValueError, match="packed already"):

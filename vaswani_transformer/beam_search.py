@@ -189,22 +189,16 @@ class GnmtBeamSearch:
         """Of each hypothesis the likeliest next tokens with their log-probabilities, both `[B, K or 1, number]`, at least in float32."""
         self.dtype = torch.promote_types(logits.dtype, torch.float32)
         rows = logits.flatten(0, 1).to(self.dtype)
-        if self.processors or self.recorder.is_on:
-            log_probs = rows.log_softmax(-1)
-            if self.processors:
-                repeats = self.beams if logits.shape[1] == 1 else 1
-                ids = self._ids(logits.shape[1] * repeats)
-                if repeats > 1:
-                    log_probs = log_probs.repeat_interleave(repeats, dim=0)
-                log_probs = self.processors(ids, log_probs)[::repeats]
-            if self.recorder.is_on:
-                self.recorder.add(self.steps.outputs, rows, log_probs)
-            values, tokens = largest(log_probs, number)
-        else:
-            # In place: at this size a second tensor costs more time than what is computed.
-            values, tokens = largest(rows, number)
-            most = values[:, :1].clone()
-            values = values - rows.sub_(most).exp_().sum(-1, keepdim=True).log_().add_(most)
+        log_probs = rows.log_softmax(-1)
+        if self.processors:
+            repeats = self.beams if logits.shape[1] == 1 else 1
+            ids = self._ids(logits.shape[1] * repeats)
+            if repeats > 1:
+                log_probs = log_probs.repeat_interleave(repeats, dim=0)
+            log_probs = self.processors(ids, log_probs)[::repeats]
+        if self.recorder.is_on:
+            self.recorder.add(self.steps.outputs, rows, log_probs)
+        values, tokens = largest(log_probs, number)
         return values.unflatten(0, logits.shape[:2]), tokens.unflatten(0, logits.shape[:2])
 
     def _ends(self, origins: list[list[int]], tokens: list[list[int]]) -> list[list[bool]]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteria, StoppingCriteriaList
-from transformers.generation import GenerationMixin, logits_process
+from transformers.generation import GenerationMixin, GenerationMode, logits_process
 from transformers.generation.stopping_criteria import EosTokenCriteria, MaxLengthCriteria
 
 from .beam_search import GnmtBeamSearch, greedy_search
@@ -88,18 +88,22 @@ class PaperSearch(GenerationMixin):
         )
 
     def _prepare_cache_for_generation(
-        self, generation_config: GenerationConfig, model_kwargs: dict[str, Any], *args: Any, **kwargs: Any
-    ) -> Any:
+        self,
+        generation_config: GenerationConfig,
+        model_kwargs: dict[str, Any],
+        generation_mode: GenerationMode,
+        *args: Any,
+        **kwargs: Any,
+    ) -> None:
         """Make a cache, but not for a search that would leave it empty: making it takes as long as a step."""
-        penalty, beams = (
-            getattr(generation_config, "length_penalty_type", None),
-            generation_config.num_beams or 1,
+        is_ours = generation_mode is GenerationMode.GREEDY_SEARCH or (
+            generation_mode is GenerationMode.BEAM_SEARCH and generation_config.length_penalty_type == "gnmt"
         )
         is_plain = generation_config.cache_implementation is None and "past_key_values" not in model_kwargs
-        if not (
-            penalty == "gnmt" and beams > 1 and is_plain and can_step(self, generation_config, model_kwargs)
-        ):
-            super()._prepare_cache_for_generation(generation_config, model_kwargs, *args, **kwargs)
+        if not (is_ours and is_plain and can_step(self, generation_config, model_kwargs)):
+            super()._prepare_cache_for_generation(
+                generation_config, model_kwargs, generation_mode, *args, **kwargs
+            )
 
     def _sample(
         self,

@@ -12,7 +12,7 @@ from .translation.processes import processes
 
 ENGINES = ("pytorch", "ctranslate2")
 
-_DTYPES = ("float32", "bfloat16", "int8")
+_DTYPES = ("float32", "bfloat16", "float16", "int8")
 _PROSE_AND_PICTURES = {".md", ".png"}
 
 
@@ -30,8 +30,8 @@ def load_engine(name: str, engine: str = "pytorch", dtype: str | None = None) ->
     Args:
         name: a checkpoint's folder or repository of the Hub; for "ctranslate2" a folder that `export_ctranslate2` wrote.
         engine: one of `ENGINES`.
-        dtype: "float32", "bfloat16", "int8" (our models on a CPU), or with CTranslate2 any of its compute types; by default what the files
-            hold, and float32 on a CPU.
+        dtype: "float32", "bfloat16", "float16", "int8" (our models on a CPU), or with CTranslate2 any of its compute types; by default
+            what the files hold, and float32 on a CPU.
 
     Raises:
         FileNotFoundError: there is no such model.

@@ -659,14 +659,14 @@ class VaswaniForConditionalGeneration(PaperSearch, VaswaniPreTrainedModel, Gener
         """Make this model translate faster on a CPU, for good: its weights can then be neither trained nor saved.
 
         Args:
-            dtype: `"float32"` changes no result beyond rounding; `"bfloat16"` and `"int8"` round the weights, and what is multiplied by
-                them, for speed.
+            dtype: `"float32"` changes no result beyond rounding; `"float16"` rounds the weights for speed, `"bfloat16"` and `"int8"`
+                what is multiplied by them, too. `PackedLinear` tells more.
 
         Returns:
             The model itself.
 
         Raises:
-            ValueError: another type, a model that is not on a CPU, or one that is packed already.
+            ValueError: another type, or "float16" on a CPU without FBGEMM; a model that is not on a CPU, or one that is packed already.
         """
         pack_linear_layers(self.eval(), dtype)
         return self

@@ -80,6 +80,7 @@ KINDS = {
     "ours-bf16": _pytorch("ours bfloat16", "bfloat16"),
     "ours-packed": _pytorch("ours float32, packed", "float32", packed="float32"),
     "ours-packed-bf16": _pytorch("ours bfloat16, packed", "float32", packed="bfloat16"),
+    "ours-packed-float16": _pytorch("ours float16, packed", "float32", packed="float16"),
     "ours-packed-int8": _pytorch("ours int8, packed", "float32", packed="int8"),
 }
 
@@ -88,7 +89,7 @@ STANDARD = "ours"
 
 ON_CPU = (
     *("marian", "marian-bf16", "ctranslate2", "ctranslate2-int8"),
-    *("ours", "ours-packed", "ours-packed-bf16", "ours-packed-int8"),
+    *("ours", "ours-packed", "ours-packed-bf16", "ours-packed-float16", "ours-packed-int8"),
 )
 ON_GPU = ("marian", "marian-bf16", "ctranslate2", "ctranslate2-float16", "ours", "ours-bf16")
 """Who runs unless somebody else is named; the first is what all ratios refer to."""
