@@ -21,6 +21,7 @@ contract=(
     tests/test_published_code.py
     tests/test_decoding.py
     tests/test_beam_search.py
+    tests/test_encoder_pass.py
     tests/test_decoder_step.py
     tests/test_packing.py
     tests/interop

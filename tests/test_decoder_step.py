@@ -19,7 +19,7 @@ MASK = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0], [0, 1, 1, 1, 1], [1, 1, 0
 
 def build_model(**settings: Any) -> VaswaniForConditionalGeneration:
     torch.manual_seed(0)
-    config = VaswaniConfig(vocab_size=30, d_model=16, encoder_layers=1, decoder_layers=2, encoder_attention_heads=2,
+    config = VaswaniConfig(vocab_size=30, d_model=16, encoder_layers=2, decoder_layers=2, encoder_attention_heads=2,
                            decoder_attention_heads=2, encoder_ffn_dim=32, decoder_ffn_dim=32, **settings)  # fmt: skip
     return VaswaniForConditionalGeneration(config).double().eval()
 

@@ -22,7 +22,8 @@ PACKAGE = "vaswani_transformer"
 LAYERS: list[list[tuple[str, ...]]] = [
     [("configuration_vaswani",)],
     [("packing",)],
-    [("decoder_step",)],
+    [("bare_layer",)],
+    [("encoder_pass", "decoder_step")],
     [("stepping",)],
     [("beam_search",)],
     [("modeling_vaswani", "decoding", "pipeline_translation")],

@@ -63,6 +63,27 @@ def test_a_few_rows_in_16_bits_round_the_weights_alone(dtype: Any) -> None:
 
 
 @needs_fbgemm
+@pytest.mark.parametrize("scale", [1.0, 1e-4, 1e3])
+def test_a_few_rows_in_float32_lose_no_more_than_its_last_place(scale: float) -> None:
+    """A unit row shows the weights themselves, without any sum."""
+    weight = scale * torch.randn(32, 64)
+    found = PackedLinear(weight, None, "float32").few(torch.eye(64)).t()
+    assert (found - weight).abs().le(2.0**-23 * weight.abs() + 2.0**-36).all()
+    x = torch.randn(4, 64)
+    exact = x.double() @ weight.double().t()
+    off = (PackedLinear(weight, None, "float32")(x) - exact).norm()
+    assert off < 3e-7 * exact.norm()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_weights_beyond_float16_have_one_product(dtype: Any) -> None:
+    linear, x = rounded(nn.Linear(64, 32, bias=False), torch.bfloat16), torch.randn(2, 64).bfloat16().float()
+    with torch.no_grad():
+        linear.weight[0, 0] = 2.0**17
+    assert torch.allclose(PackedLinear(linear.weight, None, dtype)(x), linear(x), rtol=2**-8, atol=1e-2)
+
+
+@needs_fbgemm
 @pytest.mark.parametrize("width", [37, 256])
 def test_a_row_in_float16_does_not_depend_on_the_others(width: int) -> None:
     packed = PackedLinear(torch.randn(width, 300), torch.randn(width), "float16")

@@ -1,9 +1,8 @@
 """The decoder for a search: the same function as `VaswaniDecoder`, one position at a time, with nothing done twice.
 
-At batch 1 a step's products take less time than Python needs to walk through a model's modules, so a step here is a straight line of
-tensor operations. And nothing is copied for the hypotheses of a sentence: they share what is computed from their source; and of their
-past, every token that was ever in a beam stays where it was written, while a mask tells which of them are a hypothesis' own. Where beams
-swap, rows of that small mask move in place of the past.
+Nothing is copied for the hypotheses of a sentence: they share what is computed from their source; and of their past, every token that
+was ever in a beam stays where it was written, while a mask tells which of them are a hypothesis' own. Where beams swap, rows of that
+small mask move in place of the past.
 
 Shapes: B sentences, T hypotheses of each (or positions of a prompt), P positions written so far, S of the source, H heads, D = d_model,
 K = d_k = d_v.
@@ -13,9 +12,9 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.nn.functional import layer_norm, linear, scaled_dot_product_attention
 
-from .packing import Function, PackedLinear
+from .bare_layer import BareLayer, attend, bare, hiding
+from .packing import PackedLinear
 
 
 class DecoderStep:
@@ -82,35 +81,26 @@ class DecoderStep:
         return self.decoder.position_vectors(numbers).to(self.positions.dtype)
 
 
-class LayerStep:
+class LayerStep(BareLayer):
     """One `VaswaniDecoderLayer`, with the keys and values of its past, `[2, B, H, positions, K]`."""
 
     def __init__(self, layer: Any, source: torch.Tensor, hidden: torch.Tensor | None) -> None:
         """`source` is `[B, S, D]`; `hidden` `[B, S]` is added to the scores of its positions."""
-        own = layer.self_attn
-        self.heads, self.width, self.scaling = own.num_heads, own.head_dim, own.scaling
-        self.joint = None if own.qkv_proj is None else bare(own.qkv_proj)
-        self.parts = [] if self.joint else [bare(part) for part in (own.q_proj, own.k_proj, own.v_proj)]
-        self.own_out, self.own_norm = bare(own.out_proj), bare(layer.self_attn_layer_norm)
+        super().__init__(layer)
         self.source = (FoldedSource if can_fold(layer.encoder_attn, source) else Source)(
             layer.encoder_attn, source, hidden
         )
-        self.cross_norm, self.final_norm = bare(layer.encoder_attn_layer_norm), bare(layer.final_layer_norm)
-        self.inner, self.activation, self.outer = bare(layer.fc1), bare(layer.activation_fn), bare(layer.fc2)
+        self.cross_norm = bare(layer.encoder_attn_layer_norm)
         self.past = source.new_empty((2, len(source), self.heads, 0, self.width))
         self.written = 0
 
     def __call__(self, x: torch.Tensor, sentences: int, mask: torch.Tensor | None) -> torch.Tensor:
         """`x` `[B * T, D]` through the layer; `mask` is `[B, 1, T, P + T]`."""
-        if self.joint:
-            projected = self.joint(x).view(sentences, -1, 3, self.heads, self.width).permute(2, 0, 3, 1, 4)
-        else:
-            projected = torch.stack([part(x) for part in self.parts])
-            projected = projected.view(3, sentences, -1, self.heads, self.width).transpose(2, 3)
-        past = self._write(projected[1:])
-        x = self.own_norm(x + self.own_out(attend(projected[0], past, mask, self.scaling)))
+        projected = self.split_heads(self.project(x), sentences)
+        keys, values = self._write(projected[1:]).unbind(0)
+        x = self.add_attended(x, attend(projected[0], keys, values, mask, self.scaling))
         x = self.cross_norm(x + self.source(x, sentences))
-        return self.final_norm(x + self.outer(self.activation(self.inner(x))))
+        return self.feed_forward(x)
 
     def forget(self, kept: torch.Tensor) -> None:
         """Move the positions `kept` `[B, n]` of the past to its front and drop the others."""
@@ -148,7 +138,8 @@ class Source:
     def __call__(self, x: torch.Tensor, sentences: int) -> torch.Tensor:
         """What `x` `[B * T, D]` finds in its source, `[B * T, D]`."""
         queries = self.query(x).view(sentences, -1, self.heads, self.width).transpose(1, 2)
-        return self.out(attend(queries, self.memory, self.hidden, self.scaling))
+        keys, values = self.memory.unbind(0)
+        return self.out(attend(queries, keys, values, self.hidden, self.scaling))
 
     def keep(self, sentences: torch.Tensor) -> None:
         """Go on with these of the B sentences only."""
@@ -199,37 +190,6 @@ def can_fold(attention: Any, source: torch.Tensor) -> bool:
     )
     is_short = len(source) == 1 and source.shape[1] <= attention.head_dim
     return are_plain and is_short and torch.finfo(source.dtype).bits >= 32
-
-
-def attend(
-    queries: torch.Tensor, memory: torch.Tensor, mask: torch.Tensor | None, scaling: float
-) -> torch.Tensor:
-    """What queries `[B, H, T, K]` find in keys and values `[2, B, H, positions, K]`, the heads side by side, `[B * T, H * K]`."""
-    keys, values = memory.unbind(0)
-    found = scaled_dot_product_attention(queries, keys, values, attn_mask=mask, scale=scaling)
-    return found.transpose(1, 2).reshape(-1, queries.shape[1] * queries.shape[3])
-
-
-def bare(module: nn.Module) -> Function:
-    """The cheapest function that does what `module` does: without a module's call where nobody has hooked on to it."""
-    if module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module):
-        return module
-    if type(module) is nn.Linear:
-        weight, bias = module.weight, module.bias
-        return lambda x: linear(x, weight, bias)
-    if type(module) is nn.LayerNorm:
-        shape, scale, shift, eps = module.normalized_shape, module.weight, module.bias, module.eps
-        return lambda x: layer_norm(x, shape, scale, shift, eps)
-    if type(module) is nn.ReLU:
-        return torch.relu
-    return module.forward if isinstance(module, PackedLinear) else module
-
-
-def hiding(visible: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """0 where a position is visible, and elsewhere the lowest number there is, to be added to attention's scores."""
-    return torch.zeros(visible.shape, dtype=dtype, device=visible.device).masked_fill(
-        ~visible, torch.finfo(dtype).min
-    )
 
 
 __all__ = ["DecoderStep"]

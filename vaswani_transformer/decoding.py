@@ -12,8 +12,11 @@ import torch
 from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteria, StoppingCriteriaList
 from transformers.generation import GenerationMixin, GenerationMode, logits_process
 from transformers.generation.stopping_criteria import EosTokenCriteria, MaxLengthCriteria
+from transformers.modeling_outputs import BaseModelOutput
 
+from .bare_layer import can_run_bare
 from .beam_search import GnmtBeamSearch, greedy_search
+from .encoder_pass import encode
 from .stepping import DecoderSteps, can_step, steps_of
 
 PAPER_SEARCH: dict[str, Any] = {
@@ -85,6 +88,24 @@ class PaperSearch(GenerationMixin):
             inputs_tensor=inputs_tensor,
             input_ids_length=input_ids_length,
             **kwargs,
+        )
+
+    def _prepare_text_encoder_decoder_kwargs_for_generation(
+        self,
+        inputs_tensor: torch.Tensor,
+        model_kwargs: dict[str, Any],
+        model_input_name: str | None,
+        generation_config: GenerationConfig,
+    ) -> dict[str, Any]:
+        """Encode the sources (transformers 5.17 has another name for this, and encodes padding, too)."""
+        encoder, mask = self.get_encoder(), model_kwargs.get("attention_mask")
+        is_recorded = generation_config.output_attentions or generation_config.output_hidden_states
+        is_plain = model_input_name in (None, "input_ids") and (mask is None or mask.ndim == 2)
+        if not is_recorded and is_plain and can_run_bare(encoder):
+            encoded = encode(encoder, inputs_tensor, mask)
+            return {**model_kwargs, "encoder_outputs": BaseModelOutput(last_hidden_state=encoded)}
+        return super()._prepare_text_encoder_decoder_kwargs_for_generation(
+            inputs_tensor, model_kwargs, model_input_name, generation_config
         )
 
     def _prepare_cache_for_generation(

@@ -362,6 +362,9 @@ class VaswaniPreTrainedModel(PreTrainedModel):
 class VaswaniStack(VaswaniPreTrainedModel):
     """What encoder and decoder share: token embeddings (section 3.4) plus positions (section 3.5)."""
 
+    can_run_bare = True
+    """A search may run the layers as `BareLayer`; a subclass that computes something else says no."""
+
     def __init__(self, config: VaswaniConfig, vocab_size: int) -> None:
         super().__init__(config)
         self.embed_tokens = nn.Embedding(vocab_size, config.d_model)
@@ -486,9 +489,6 @@ class VaswaniEncoder(VaswaniStack):
 
 class VaswaniDecoder(VaswaniStack):
     """N identical layers over the target's past and the encoded source (section 3.1)."""
-
-    can_step = True
-    """`DecoderStep` computes what this class computes; a subclass that computes something else says no."""
 
     _can_record_outputs = {  # noqa: RUF012
         "hidden_states": VaswaniDecoderLayer,

@@ -19,16 +19,15 @@ WeightType = Literal["float32", "bfloat16", "float16", "int8"]
 class PackedLinear(nn.Module):
     """x W^T + b for x `[..., in]` in any float type, `[..., out]` in the same; W and b cannot be trained, moved or saved.
 
-    - float32: the product of `nn.Linear`.
+    - float32: the product of `nn.Linear`. For a few rows, W is the sum of two float16 matrices, off by its last place, or 2^-36, at most.
     - float16: W is rounded to 11 binary digits, and all else is float32, so that no row depends on another.
     - bfloat16: W is rounded to 8 binary digits and, in a product of many rows, x too. A few rows stay as they are: a row depends on how
-      many it comes with. On a CPU with FBGEMM the two products have their own copy of W, which together take what float32 takes.
+      many it comes with.
     - int8: W has one scale a row of its own, and x is rounded to 8 bits with the scale and the offset that its least and largest
       number ask for ("dynamic quantisation"): one scale for all rows of x, so that a row depends, within the rounding, on the others.
-    """
 
-    FEW_ROWS = 8
-    """Up to how many rows FBGEMM is faster than oneDNN in bfloat16."""
+    Where FBGEMM is there for a few rows, float32 and bfloat16 have a second copy of W for it, of the same size.
+    """
 
     def __init__(
         self, weight: torch.Tensor, bias: torch.Tensor | None, dtype: WeightType, keep: bool = False
@@ -39,28 +38,40 @@ class PackedLinear(nn.Module):
             self.weight, self.bias = weight.detach(), None if bias is None else bias.detach()
         weight = weight.detach().float()
         bias = None if bias is None else bias.detach().float()
-        if dtype == "int8":
-            self.product = quantized_product(weight, bias)
-        elif dtype == "float16":
-            self.product = float16_product(weight, bias)
+        if dtype == "float32":
+            self.product = onednn_product(weight, bias)
+            few, most_rows = split_product, 4
+        elif dtype == "bfloat16":
+            weight = weight.bfloat16()
+            self.product = onednn_product(weight, bias)
+            few, most_rows = float16_product, 8
         else:
-            self.product = onednn_product(weight, bias, getattr(torch, dtype))
-        self.few, self.most_of_few = self.product, 0
-        if dtype == "bfloat16" and has_fbgemm():
-            # Every number of bfloat16 is one of float16 but for the tiniest, which are off by 3e-8 at most.
-            self.few = float16_product(weight.bfloat16().float(), bias)
-            self.most_of_few = self.FEW_ROWS * weight.shape[1]
+            self.product = (float16_product if dtype == "float16" else quantized_product)(weight, bias)
+            few, most_rows = None, 0
+        if few is None or not has_fbgemm() or weight.abs().max() > torch.finfo(torch.float16).max:
+            few, most_rows = None, 0
+        self.few = self.product if few is None else few(weight.float(), bias)
+        self.most_of_few = most_rows * weight.shape[1]
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return (self.few if x.numel() <= self.most_of_few else self.product)(x)
 
 
-def onednn_product(weight: torch.Tensor, bias: torch.Tensor | None, dtype: torch.dtype) -> Function:
-    """x W^T + b, computed in `dtype`."""
+def onednn_product(weight: torch.Tensor, bias: torch.Tensor | None) -> Function:
+    """x W^T + b, all computed in W's type."""
     product = torch.ops.mkldnn._linear_pointwise.default
-    packed = torch.ops.mkldnn._reorder_linear_weight(weight.to(dtype).contiguous())
-    shift = None if bias is None else bias.to(dtype)
-    return computed_in(dtype, lambda x: product(x, packed, shift, "none", [], ""))
+    packed = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous())
+    shift = None if bias is None else bias.to(weight.dtype)
+    return computed_in(weight.dtype, lambda x: product(x, packed, shift, "none", [], ""))
+
+
+def split_product(weight: torch.Tensor, bias: torch.Tensor | None) -> Function:
+    """x W^T + b in float32, with W as the sum of two float16 matrices, which stand side by side."""
+    larger = weight.half().float()
+    # The smaller one's numbers would lose digits to float16's least exponent; and its terms come first, where sums are small yet.
+    scales = torch.tensor([[2.0**-11], [1.0]])
+    product = float16_product(torch.cat(((weight - larger) / scales[0], larger), dim=-1), bias)
+    return lambda x: product((x.unsqueeze(-2) * scales).flatten(-2))
 
 
 def float16_product(weight: torch.Tensor, bias: torch.Tensor | None) -> Function:

@@ -11,7 +11,8 @@ from transformers import GenerationConfig
 from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 from transformers.utils import ModelOutput
 
-from .decoder_step import DecoderStep, hiding
+from .bare_layer import can_run_bare, hiding
+from .decoder_step import DecoderStep
 
 
 class Steps(Protocol):
@@ -64,24 +65,12 @@ def can_step(model: Any, config: GenerationConfig, model_kwargs: dict[str, Any])
         config.output_logits,
     )
     return (
-        getattr(model.get_decoder(), "can_step", False)
-        and is_untouched(model.get_decoder())
-        and not model.training
-        and model.config.head_dim == model.config.value_head_dim
-        and model.config._attn_implementation in ("eager", "sdpa")
+        can_run_bare(model.get_decoder())
         and not (config.return_dict_in_generate and any(records))
         and config.use_cache
         and model_kwargs.get("decoder_attention_mask") is None
         and model_kwargs.get("decoder_inputs_embeds") is None
         and (cache is None or (is_dynamic(cache) and cache.get_seq_length() == 0))
-    )
-
-
-def is_untouched(decoder: nn.Module) -> bool:
-    """Whether nobody (such as Accelerate, where a model is larger than its device) must be told when a part of `decoder` runs."""
-    return not any(
-        part._forward_hooks or part._forward_pre_hooks or "forward" in vars(part)
-        for part in decoder.modules()
     )
 
 

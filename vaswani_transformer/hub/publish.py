@@ -34,6 +34,8 @@ CODE_FILES = (
     "configuration_vaswani.py",
     "modeling_vaswani.py",
     "packing.py",
+    "bare_layer.py",
+    "encoder_pass.py",
     "decoder_step.py",
     "stepping.py",
     "beam_search.py",

@@ -1,0 +1,71 @@
+"""The encoder of a search against the encoder's own `forward`."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from tests.test_decoder_step import MASK, build_model
+from vaswani_transformer import VaswaniForConditionalGeneration
+from vaswani_transformer.encoder_pass import encode
+
+IDS = torch.randint(3, 30, MASK.shape, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize("mask", [None, torch.ones_like(MASK), MASK])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"attention_bias": True, "scale_embedding": False, "position_offset": 2},
+        {"position_embedding_type": "learned", "max_position_embeddings": 30},
+        {"sinusoidal_layout": "tensor2tensor", "activation_function": "gelu", "head_dim": 12},
+    ],
+)
+@torch.no_grad()
+def test_real_tokens_get_what_forward_gives_them(settings: dict[str, Any], mask: torch.Tensor | None) -> None:
+    encoder = build_model(**settings).get_encoder()
+    found, expected = encode(encoder, IDS, mask), encoder(IDS, attention_mask=mask).last_hidden_state
+    real = torch.ones_like(IDS).bool() if mask is None else mask.bool()
+    assert found.shape == expected.shape
+    assert torch.allclose(found[real], expected[real], atol=1e-12)
+    assert not found[~real].any()
+
+
+@torch.no_grad()
+def test_padding_is_not_multiplied() -> None:
+    encoder, rows = build_model().get_encoder(), []
+    for layer in encoder.layers:
+        layer.fc1.register_forward_hook(lambda module, inputs, output: rows.append(len(inputs[0])))
+    encode(encoder, IDS, MASK)
+    assert rows == [int(MASK.sum())] * 2
+
+
+def build_decided_model() -> VaswaniForConditionalGeneration:
+    """One whose translations depend on their sources."""
+    model = build_model(tie_word_embeddings=False)
+    torch.manual_seed(3)
+    for parameter in model.parameters():
+        if parameter.ndim == 2:
+            torch.nn.init.normal_(parameter)
+    return model
+
+
+@pytest.mark.parametrize("beams", [1, 3])
+def test_generate_encodes_this_way_where_nobody_looks(beams: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(
+        "vaswani_transformer.decoding.encode", lambda *given: asked.append(1) or encode(*given)
+    )
+    model = build_decided_model()
+    given = {"attention_mask": MASK, "max_new_tokens": 6, "num_beams": beams, "length_penalty_type": "gnmt"}
+    expected = model.generate(IDS, **given)
+    assert asked == [1] and len(expected.unique(dim=0)) > 2
+    seen = model.generate(IDS, return_dict_in_generate=True, output_hidden_states=True, **given)
+    assert torch.equal(seen.sequences, expected) and len(seen.encoder_hidden_states) == 3
+    with torch.no_grad():
+        encoded = model.get_encoder()(IDS, attention_mask=MASK)
+    assert torch.equal(model.generate(encoder_outputs=encoded, **given), expected)
+    model.get_encoder().layers[0].register_forward_hook(lambda module, inputs, output: output.flip(0))
+    assert not torch.equal(model.generate(IDS, **given), expected)
+    assert asked == [1]

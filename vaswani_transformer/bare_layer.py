@@ -1,0 +1,99 @@
+"""A layer's parts as plain functions: what a search runs in place of modules.
+
+At batch 1 the products take less time than Python needs to walk through modules, so that a search calls functions, one after another.
+
+Shapes: B sentences, T tokens of each, H heads, D = d_model, K = d_k = d_v.
+"""
+
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.functional import layer_norm, linear, scaled_dot_product_attention
+
+from .packing import Function, PackedLinear
+
+
+class BareLayer:
+    """What an encoder's and a decoder's layers share: self-attention's projections and the feed-forward network."""
+
+    def __init__(self, layer: Any) -> None:
+        """`layer` is a `VaswaniLayer` with self-attention."""
+        own = layer.self_attn
+        self.heads, self.width, self.scaling = own.num_heads, own.head_dim, own.scaling
+        self.joint = None if own.qkv_proj is None else bare(own.qkv_proj)
+        self.parts = [] if self.joint else [bare(part) for part in (own.q_proj, own.k_proj, own.v_proj)]
+        self.own_out, self.own_norm = bare(own.out_proj), bare(layer.self_attn_layer_norm)
+        self.inner, self.activation, self.outer = bare(layer.fc1), bare(layer.activation_fn), bare(layer.fc2)
+        self.final_norm = bare(layer.final_layer_norm)
+
+    def project(self, x: torch.Tensor) -> torch.Tensor:
+        """Queries, keys and values, side by side, of `x` `[rows, D]`: `[rows, 3 * H * K]`."""
+        return self.joint(x) if self.joint else torch.cat([part(x) for part in self.parts], dim=-1)
+
+    def split_heads(self, projected: torch.Tensor, sentences: int) -> torch.Tensor:
+        """`[B * T, 3 * H * K]` to queries, keys and values `[3, B, H, T, K]`."""
+        return projected.view(sentences, -1, 3, self.heads, self.width).permute(2, 0, 3, 1, 4)
+
+    def add_attended(self, x: torch.Tensor, attended: torch.Tensor) -> torch.Tensor:
+        """Self-attention's residual sum, normalised; `attended` is `[rows, H * K]`."""
+        return self.own_norm(x + self.own_out(attended))
+
+    def feed_forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Equation 2, its residual sum and the layer's last normalisation."""
+        return self.final_norm(x + self.outer(self.activation(self.inner(x))))
+
+
+def attend(
+    queries: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    mask: torch.Tensor | None,
+    scaling: float,
+) -> torch.Tensor:
+    """What queries `[B, H, T, K]` find in keys and values `[B, H, positions, K]`, the heads side by side, `[B * T, H * K]`."""
+    found = scaled_dot_product_attention(queries, keys, values, attn_mask=mask, scale=scaling)
+    return found.transpose(1, 2).reshape(-1, queries.shape[1] * queries.shape[3])
+
+
+def bare(module: nn.Module) -> Function:
+    """The cheapest function that does what `module` does: without a module's call where nobody has hooked on to it."""
+    if module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module):
+        return module
+    if type(module) is nn.Linear:
+        weight, bias = module.weight, module.bias
+        return lambda x: linear(x, weight, bias)
+    if type(module) is nn.LayerNorm:
+        shape, scale, shift, eps = module.normalized_shape, module.weight, module.bias, module.eps
+        return lambda x: layer_norm(x, shape, scale, shift, eps)
+    if type(module) is nn.ReLU:
+        return torch.relu
+    return module.forward if isinstance(module, PackedLinear) else module
+
+
+def hiding(visible: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """0 where a position is visible, and elsewhere the lowest number there is, to be added to attention's scores."""
+    return torch.zeros(visible.shape, dtype=dtype, device=visible.device).masked_fill(
+        ~visible, torch.finfo(dtype).min
+    )
+
+
+def can_run_bare(stack: Any) -> bool:
+    """Whether the layers of `stack`, an encoder or a decoder, may run as `BareLayer`."""
+    return (
+        getattr(stack, "can_run_bare", False)
+        and not stack.training
+        and stack.config.head_dim == stack.config.value_head_dim
+        and stack.config._attn_implementation in ("eager", "sdpa")
+        and _is_untouched(stack)
+    )
+
+
+def _is_untouched(stack: nn.Module) -> bool:
+    """Whether nobody (such as Accelerate, where a model is larger than its device) must be told when a part of `stack` runs."""
+    return not any(
+        part._forward_hooks or part._forward_pre_hooks or "forward" in vars(part) for part in stack.modules()
+    )
+
+
+__all__ = ["BareLayer"]
