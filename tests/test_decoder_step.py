@@ -16,6 +16,13 @@ from vaswani_transformer.stepping import DecoderSteps, ModelSteps, steps_of
 BEAMS, STEPS = 3, 22
 MASK = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0], [0, 1, 1, 1, 1], [1, 1, 0, 0, 0]])
 
+SETTINGS: list[dict[str, Any]] = [
+    {},
+    {"attention_bias": True, "scale_embedding": False, "position_offset": 2},
+    {"position_embedding_type": "learned", "max_position_embeddings": 30},
+    {"sinusoidal_layout": "tensor2tensor", "activation_function": "gelu", "head_dim": 12},
+]
+
 
 def build_model(**settings: Any) -> VaswaniForConditionalGeneration:
     torch.manual_seed(0)
@@ -42,15 +49,7 @@ def settings_of_generate(**settings: Any) -> GenerationConfig:
 
 
 @pytest.mark.parametrize("prompt", [1, 4])
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {},
-        {"attention_bias": True, "scale_embedding": False, "position_offset": 2},
-        {"position_embedding_type": "learned", "max_position_embeddings": 30},
-        {"sinusoidal_layout": "tensor2tensor", "activation_function": "gelu", "head_dim": 12},
-    ],
-)
+@pytest.mark.parametrize("settings", SETTINGS)
 @torch.no_grad()
 def test_every_step_equals_the_model(settings: dict[str, Any], prompt: int) -> None:
     model = build_model(**settings)

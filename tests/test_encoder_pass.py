@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers.generation import GenerationMixin
 
-from tests.test_decoder_step import MASK, build_model
+from tests.test_decoder_step import MASK, SETTINGS, build_model
 from vaswani_transformer import VaswaniForConditionalGeneration
 from vaswani_transformer.encoder_pass import encode
 
@@ -14,15 +14,7 @@ IDS = torch.randint(3, 30, MASK.shape, generator=torch.Generator().manual_seed(0
 
 
 @pytest.mark.parametrize("mask", [None, torch.ones_like(MASK), MASK])
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {},
-        {"attention_bias": True, "scale_embedding": False, "position_offset": 2},
-        {"position_embedding_type": "learned", "max_position_embeddings": 30},
-        {"sinusoidal_layout": "tensor2tensor", "activation_function": "gelu", "head_dim": 12},
-    ],
-)
+@pytest.mark.parametrize("settings", SETTINGS)
 @torch.no_grad()
 def test_real_tokens_get_what_forward_gives_them(settings: dict[str, Any], mask: torch.Tensor | None) -> None:
     encoder = build_model(**settings).get_encoder()
