@@ -48,13 +48,14 @@ def settings_of_generate(**settings: Any) -> GenerationConfig:
     return GenerationConfig(max_length=99, use_cache=True, **settings)
 
 
-@pytest.mark.parametrize("prompt", [1, 4])
+@pytest.mark.parametrize(("prompt", "times"), [(1, 1), (4, 1), (1, 8), (4, 8)])
 @pytest.mark.parametrize("settings", SETTINGS)
 @torch.no_grad()
-def test_every_step_equals_the_model(settings: dict[str, Any], prompt: int) -> None:
-    model = build_model(**settings)
-    slow = ModelSteps(config=settings_of_generate(), **prepared(model, prompt=prompt))
-    fast = steps_of(config=settings_of_generate(), **prepared(model, prompt=prompt))
+def test_every_step_equals_the_model(settings: dict[str, Any], prompt: int, times: int) -> None:
+    """Of a few sentences and of as many as `MANY_SENTENCES`, until they are a few."""
+    model, mask = build_model(**settings), MASK.repeat(times, 1)
+    slow = ModelSteps(config=settings_of_generate(), **prepared(model, prompt=prompt, mask=mask))
+    fast = steps_of(config=settings_of_generate(), **prepared(model, prompt=prompt, mask=mask))
     assert type(fast) is DecoderSteps
     expected, found = slow.first(), fast.first()
     assert found.shape[1] == 1

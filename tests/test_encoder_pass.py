@@ -8,6 +8,7 @@ from transformers.generation import GenerationMixin
 
 from tests.test_decoder_step import MASK, SETTINGS, build_model
 from vaswani_transformer import VaswaniForConditionalGeneration
+from vaswani_transformer.bare_layer import MANY_SENTENCES
 from vaswani_transformer.encoder_pass import encode
 
 IDS = torch.randint(3, 30, MASK.shape, generator=torch.Generator().manual_seed(0))
@@ -23,6 +24,15 @@ def test_real_tokens_get_what_forward_gives_them(settings: dict[str, Any], mask:
     assert found.shape == expected.shape
     assert torch.allclose(found[real], expected[real], atol=1e-12)
     assert not found[~real].any()
+
+
+@pytest.mark.parametrize("mask", [None, MASK])
+@torch.no_grad()
+def test_many_sentences_get_what_a_few_get(mask: torch.Tensor | None) -> None:
+    encoder, times = build_model().get_encoder(), MANY_SENTENCES // len(IDS)
+    many = encode(encoder, IDS.repeat(times, 1), None if mask is None else mask.repeat(times, 1))
+    few = encode(encoder, IDS, mask)
+    assert torch.allclose(many, few.repeat(times, 1, 1), atol=1e-12)
 
 
 @torch.no_grad()
