@@ -44,7 +44,7 @@ class PackedLinear(nn.Module):
         elif dtype == "bfloat16":
             weight = weight.bfloat16()
             self.product = onednn_product(weight, bias)
-            few, most_rows = float16_product, 8
+            few, most_rows = float16_product, 16
         else:
             self.product = (float16_product if dtype == "float16" else quantized_product)(weight, bias)
             few, most_rows = None, 0
