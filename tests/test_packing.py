@@ -47,7 +47,10 @@ def rounded(linear: nn.Linear, dtype: torch.dtype) -> nn.Linear:
 
 
 def test_many_rows_in_bfloat16_round_weights_and_input_and_nothing_else() -> None:
-    linear, x = rounded(nn.Linear(64, 32, bias=False), torch.bfloat16), torch.randn(4, 5, 64)
+    linear, x = nn.Linear(64, 32), torch.randn(4, 5, 64)
+    with torch.no_grad():
+        for parameter in linear.parameters():
+            parameter.copy_(parameter.bfloat16())
     found = PackedLinear(linear.weight, linear.bias, "bfloat16")(x)
     assert found.dtype == torch.float32
     assert torch.allclose(found, linear(x.bfloat16().float()), rtol=2**-8, atol=1e-6)

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.nn.functional import layer_norm, linear, scaled_dot_product_attention
+from torch.nn.functional import layer_norm, linear, scaled_dot_product_attention, softmax
 
 from .packing import Function, PackedLinear
 
@@ -58,9 +58,21 @@ def attend(
     if len(queries) < MANY_SENTENCES or queries.device.type != "cpu":
         found = scaled_dot_product_attention(queries, keys, values, attn_mask=mask, scale=scaling)
     else:
-        scores = torch.matmul(queries * scaling, keys.transpose(-1, -2))
-        found = torch.matmul((scores if mask is None else scores.add_(mask)).softmax(-1), values)
+        found = torch.matmul(attention_weights(queries, keys, mask, scaling), values)
     return found.transpose(1, 2).reshape(-1, queries.shape[1] * queries.shape[3])
+
+
+def attention_weights(
+    queries: torch.Tensor, keys: torch.Tensor, mask: torch.Tensor | None, scaling: float
+) -> torch.Tensor:
+    """softmax(Q K^T / sqrt(d_k)) of equation 1, `[B, H, T, positions]`; `mask` is added to the scores, and `scaling` is 1 / sqrt(d_k)."""
+    scores = torch.matmul(queries * scaling, keys.transpose(-2, -1))
+    if mask is not None:
+        scores = scores + mask
+        if scores.dtype == torch.float16:
+            # Here alone the sum overflows; where a row sees nothing at all, softmax would give NaN.
+            scores = scores.clamp(min=torch.finfo(scores.dtype).min)
+    return softmax(scores, dim=-1)
 
 
 def bare(module: nn.Module) -> Function:

@@ -28,6 +28,7 @@ from transformers.utils import TransformersKwargs, can_return_tuple
 from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
+from .bare_layer import attention_weights
 from .configuration_vaswani import VaswaniConfig
 from .decoding import PaperSearch
 from .packing import WeightType, is_packed, pack_linear_layers
@@ -90,13 +91,7 @@ def scaled_dot_product_attention(
     Returns:
         The output `[B, T, H, V]` and the attention weights `[B, H, T, S]`.
     """
-    scores = torch.matmul(query * scaling, key.transpose(-2, -1))
-    if attention_mask is not None:
-        scores = scores + attention_mask
-        if scores.dtype == torch.float16:
-            # Here alone the sum overflows; where a row sees nothing at all, softmax would give NaN.
-            scores = scores.clamp(min=torch.finfo(scores.dtype).min)
-    weights = nn.functional.softmax(scores, dim=-1)
+    weights = attention_weights(query, key, attention_mask, scaling)
     weights = nn.functional.dropout(weights, p=dropout, training=module.training)
     return torch.matmul(weights, value).transpose(1, 2), weights
 

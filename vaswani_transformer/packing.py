@@ -48,10 +48,9 @@ class PackedLinear(nn.Module):
         else:
             self.product = (float16_product if dtype == "float16" else quantized_product)(weight, bias)
             few, most_rows = None, 0
-        if few is None or not has_fbgemm() or weight.abs().max() > torch.finfo(torch.float16).max:
-            few, most_rows = None, 0
-        self.few = self.product if few is None else few(weight.float(), bias)
-        self.most_of_few = most_rows * weight.shape[1]
+        self.few, self.most_of_few = self.product, 0
+        if few is not None and has_fbgemm() and weight.abs().max() <= torch.finfo(torch.float16).max:
+            self.few, self.most_of_few = few(weight.float(), bias), most_rows * weight.shape[1]
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return (self.few if x.numel() <= self.most_of_few else self.product)(x)
