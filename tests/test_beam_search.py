@@ -8,18 +8,36 @@ from transformers import LogitsProcessor, LogitsProcessorList
 from transformers.generation import GenerationMixin
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
-from vaswani_transformer.beam_search import Penalty, SentenceSearch, largest
+from vaswani_transformer.beam_search import Penalty, SentenceSearch, block_width, first_largest, largest
 
 END = 2
 
 
+@pytest.mark.parametrize("hypotheses", [1, 3])
 @pytest.mark.parametrize("width", [1, 7, 97, 300, 1_000, 1_021, 4_096])
-def test_the_largest_entries(width: int) -> None:
-    rows = torch.randn(5, width)
-    values, places = largest(rows, 6)
-    expected = rows.topk(min(6, width))
+def test_the_largest_sums(width: int, hypotheses: int) -> None:
+    rows, shift = torch.randn(5, hypotheses, width), torch.randn(5, hypotheses)
+    shift[1, -1] = -torch.inf
+    values, places = largest(rows, shift, 6)
+    expected = (rows + shift.unsqueeze(-1)).flatten(1).topk(min(6, hypotheses * width))
     assert torch.equal(values, expected.values)
-    assert torch.equal(places, expected.indices)
+    is_there = values > -torch.inf
+    assert torch.equal(places[is_there], expected.indices[is_there])
+
+
+@pytest.mark.parametrize("width", [1, 7, 97, 300, 1_021, 4_096])
+def test_the_first_of_the_largest_entries(width: int) -> None:
+    rows = torch.randint(-9, 9, (5, width)).double()
+    rows[1] = -torch.inf
+    rows[2, width // 2] = torch.nan
+    assert torch.equal(first_largest(rows), rows.argmax(-1))
+
+
+def test_blocks_are_cut_without_a_rest() -> None:
+    """Multiples of 32 where the vocabulary is one, otherwise blocks of little beyond one."""
+    assert {width: block_width(width) for width in (1, 7, 1_021, 10_000, 32_000, 37_000)} == {
+        1: 1, 7: 7, 1_021: 1, 10_000: 200, 32_000: 256, 37_000: 200,
+    }  # fmt: skip
 
 
 def test_penalty() -> None:

@@ -10,8 +10,8 @@ from transformers import GenerationConfig
 from transformers.modeling_outputs import BaseModelOutput
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
-from vaswani_transformer.decoder_step import FoldedSource, can_fold
-from vaswani_transformer.stepping import DecoderSteps, ModelSteps, steps_of
+from vaswani_transformer.decoder_step import Encoded, FoldedSource, can_fold
+from vaswani_transformer.stepping import DecoderSteps, ModelSteps, closed_up, steps_of
 
 BEAMS, STEPS = 3, 22
 MASK = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0], [0, 1, 1, 1, 1], [1, 1, 0, 0, 0]])
@@ -63,7 +63,7 @@ def test_every_step_equals_the_model(settings: dict[str, Any], prompt: int, time
     width = BEAMS
     for step in range(STEPS):
         if step in (5, 13):
-            staying = torch.arange(len(expected))[step % 2 :: 2]
+            staying = closed_up(range(len(expected))[step % 2 :: 2])
             slow.keep(staying)
             fast.keep(staying)
         sentences = len(expected) if step not in (5, 13) else len(staying)
@@ -98,12 +98,16 @@ def test_one_short_source_takes_the_projections_to_its_side(prompt: int, sentenc
 def test_only_one_short_source_in_full_precision_takes_them() -> None:
     attention = build_model().model.decoder.layers[0].encoder_attn
     width = attention.head_dim
-    assert can_fold(attention, torch.zeros(1, width, 16))
-    assert not can_fold(attention, torch.zeros(1, width + 1, 16))
-    assert not can_fold(attention, torch.zeros(2, width, 16))
-    assert not can_fold(attention, torch.zeros(1, width, 16, dtype=torch.bfloat16))
+
+    def can_fold_source(*shape: int, dtype: torch.dtype = torch.float32) -> bool:
+        return can_fold(attention, Encoded(torch.zeros(*shape, 16, dtype=dtype), None))
+
+    assert can_fold_source(1, width)
+    assert not can_fold_source(1, width + 1)
+    assert not can_fold_source(2, width)
+    assert not can_fold_source(1, width, dtype=torch.bfloat16)
     torch.nn.utils.parametrizations.spectral_norm(attention.q_proj)
-    assert not can_fold(attention, torch.zeros(1, width, 16))
+    assert not can_fold_source(1, width)
 
 
 @torch.no_grad()

@@ -97,6 +97,13 @@ def hiding(visible: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     )
 
 
+def spread(rows: torch.Tensor, shape: torch.Size, places: torch.Tensor | None) -> torch.Tensor:
+    """`[R, width]` with every row in its place of all those of `shape` `[B, S]`, and 0 in the others, `[B * S, width]`."""
+    if places is None:
+        return rows
+    return rows.new_zeros(shape.numel(), rows.shape[-1]).index_copy_(0, places, rows)
+
+
 def can_run_bare(stack: Any) -> bool:
     """Whether the layers of `stack`, an encoder or a decoder, may run as `BareLayer`."""
     return (

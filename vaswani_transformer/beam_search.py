@@ -20,7 +20,7 @@ from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteria
 from transformers.generation.utils import GenerateBeamEncoderDecoderOutput
 from transformers.utils import ModelOutput
 
-from .stepping import Steps
+from .stepping import Steps, closed_up
 
 
 class Hypothesis(NamedTuple):
@@ -154,9 +154,10 @@ class GnmtBeamSearch:
             staying = [i for i, s in enumerate(self.searched) if not s.is_done]
             if not staying:
                 return self._output(encoder_outputs)
-            if self.can_shrink and 8 * len(staying) <= 7 * len(self.searched):
+            if self.can_shrink and len(staying) < len(self.searched):
+                staying = closed_up(staying)
                 self.searched = [self.searched[i] for i in staying]
-                self.steps.keep(torch.tensor(staying, device=logits.device))
+                self.steps.keep(staying)
             width = max(len(s.open) for s in self.searched) if self.can_shrink else self.beams
             logits = self.steps.next(
                 self._on_device([filled([h.tokens[-1] for h in s.open], width) for s in self.searched]),
@@ -165,31 +166,29 @@ class GnmtBeamSearch:
 
     def _extend(self, logits: torch.Tensor) -> None:
         """Append a token to every hypothesis, given the scores `[B, K or 1, V]` of all that may come next."""
-        candidates = self.beams * (1 + len(self.end_tokens))
-        log_probs, tokens = self._likeliest(logits, candidates)
-        scores = [
-            filled([h.log_probability for h in s.open], logits.shape[1], -math.inf) for s in self.searched
-        ]
-        totals = log_probs + torch.tensor(scores, dtype=self.dtype, device=logits.device).unsqueeze(-1)
-        best = totals.flatten(1).topk(min(candidates, totals[0].numel()))
-        picks = torch.stack(
-            (
-                best.values.double(),
-                (best.indices // totals.shape[2]).double(),
-                tokens.flatten(1).gather(1, best.indices).double(),
-            )
+        log_probs = self._log_probabilities(logits)
+        so_far = torch.tensor(
+            [filled([h.log_probability for h in s.open], logits.shape[1], -math.inf) for s in self.searched],
+            dtype=self.dtype,
+            device=logits.device,
         )
-        values, *numbers = picks.tolist()  # the step's one wait for the device
-        origins, chosen = [[[int(number) for number in row] for row in rows] for rows in numbers]
+        best = largest(log_probs, so_far, self.beams * (1 + len(self.end_tokens)))
+        values, places = torch.stack(
+            [part.double() for part in best]
+        ).tolist()  # the step's one wait for the device
+        vocabulary = logits.shape[2]
+        origins = [[int(place) // vocabulary for place in row] for row in places]
+        chosen = [[int(place) % vocabulary for place in row] for row in places]
         for i, (sentence, ends) in enumerate(zip(self.searched, self._ends(origins, chosen), strict=True)):
             if not sentence.is_done:
                 sentence.extend(values[i], origins[i], chosen[i], ends)
 
-    def _likeliest(self, logits: torch.Tensor, number: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Of each hypothesis the likeliest next tokens with their log-probabilities, both `[B, K or 1, number]`, at least in float32."""
+    def _log_probabilities(self, logits: torch.Tensor) -> torch.Tensor:
+        """Of all that may come next, `[B, K or 1, V]`, at least in float32, as the caller's rules leave them."""
         self.dtype = torch.promote_types(logits.dtype, torch.float32)
         rows = logits.flatten(0, 1).to(self.dtype)
-        log_probs = rows.log_softmax(-1)
+        # In place, because fresh memory for a vocabulary's scores costs as much as a third of the operation.
+        log_probs = torch.log_softmax(rows, -1, out=None if self.recorder.is_on else rows)
         if self.processors:
             repeats = self.beams if logits.shape[1] == 1 else 1
             ids = self._ids(logits.shape[1] * repeats)
@@ -198,8 +197,7 @@ class GnmtBeamSearch:
             log_probs = self.processors(ids, log_probs)[::repeats]
         if self.recorder.is_on:
             self.recorder.add(self.steps.outputs, rows, log_probs)
-        values, tokens = largest(log_probs, number)
-        return values.unflatten(0, logits.shape[:2]), tokens.unflatten(0, logits.shape[:2])
+        return log_probs.view(logits.shape)
 
     def _ends(self, origins: list[list[int]], tokens: list[list[int]]) -> list[list[bool]]:
         """Which candidates end here."""
@@ -249,25 +247,35 @@ def filled(items: Sequence[Any], width: int, filler: Any = 0) -> list[Any]:
     return [*items, *[filler] * (width - len(items))]
 
 
-def largest(rows: torch.Tensor, number: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """The `number` largest entries of each row `[R, V]` with their places, largest first, `[R, number or V]`.
+def largest(rows: torch.Tensor, shift: torch.Tensor, number: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The `number` largest sums of a sentence's `rows` `[B, K, V]` and their `shift` `[B, K]`, largest first, `[B, number or K * V]`.
 
-    They lie in those blocks of the row whose own largest entries are the largest, so that a vocabulary is read once and hardly sorted.
+    With them their places among the sentence's K * V. They lie in those blocks of the rows whose own largest sums are the largest, so
+    that a vocabulary is read once and hardly sorted.
     """
-    width = rows.shape[1]
-    block = block_width(width)
-    if width // block <= number:
-        return rows.topk(min(number, width))
-    blocks = rows.view(len(rows), -1, block)
-    chosen = blocks.amax(-1).topk(number).indices
-    values, places = blocks.gather(1, chosen.unsqueeze(-1).expand(-1, -1, block)).flatten(1).topk(number)
+    block = block_width(rows.shape[2])
+    blocks = rows.reshape(-1, block)
+    most = blocks.amax(-1).view(*shift.shape, -1) + shift.unsqueeze(-1)
+    count, most = most.shape[2], most.flatten(1)
+    chosen = most.topk(min(number, most.shape[1])).indices
+    firsts = torch.arange(0, most.numel(), most.shape[1], device=rows.device).unsqueeze(-1)
+    entries = blocks.index_select(0, (chosen + firsts).flatten()).view(*chosen.shape, block)
+    sums = (entries + shift.gather(1, chosen // count).unsqueeze(-1)).flatten(1)
+    values, places = sums.topk(min(number, sums.shape[1]))
     return values, chosen.gather(1, places // block) * block + places % block
+
+
+def first_largest(rows: torch.Tensor) -> torch.Tensor:
+    """The place of the largest entry of each row `[R, V]`, the first where there are several, `[R]`: `argmax`, sooner."""
+    blocks = rows.unflatten(1, (-1, block_width(rows.shape[1])))
+    chosen = blocks.amax(-1).argmax(-1)
+    return chosen * blocks.shape[2] + blocks[torch.arange(len(rows), device=rows.device), chosen].argmax(-1)
 
 
 @cache
 def block_width(width: int) -> int:
-    """The longest block, up to 128 entries, that a row of `width` can be cut into without a rest."""
-    return max(size for size in range(1, 129) if width % size == 0)
+    """Into how long blocks a row of `width` is best cut without a rest: PyTorch reads a block 32 entries at once, and its rest singly."""
+    return min((size for size in range(1, 257) if width % size == 0), key=lambda size: (size % 32 + 8) / size)
 
 
 def greedy_search(
@@ -290,7 +298,7 @@ def greedy_search(
         if processors:
             said = behind(prompts[searched], [found[sentence] for sentence in searched], config)
             logits = processors(said, logits[:, -1].to(torch.float32, copy=True)).unsqueeze(1)
-        tokens = logits.argmax(-1)
+        tokens = first_largest(logits[:, -1]).unsqueeze(-1)
         staying = []
         for i, (sentence, token) in enumerate(zip(searched, tokens.flatten().tolist(), strict=True)):
             found[sentence].append(token)
@@ -299,9 +307,9 @@ def greedy_search(
         if streamer is not None:
             streamer.put(tokens.flatten().cpu())
         if staying and len(staying) < len(searched):
-            chosen = torch.tensor(staying, device=tokens.device)
-            steps.keep(chosen)
-            tokens = tokens[chosen]
+            staying = closed_up(staying)
+            steps.keep(staying)
+            tokens = tokens[staying]
         searched = [searched[i] for i in staying]
         if searched:
             logits = steps.next(tokens, torch.zeros_like(tokens))

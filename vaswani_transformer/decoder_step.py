@@ -8,13 +8,14 @@ Shapes: B sentences, T hypotheses of each (or positions of a prompt), P position
 K = d_k = d_v.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import nn
 
-from .bare_layer import BareLayer, attend, bare, hiding
-from .packing import PackedLinear
+from .bare_layer import BareLayer, attend, bare, hiding, spread
+from .packing import Function, PackedLinear
 
 
 class DecoderStep:
@@ -34,8 +35,8 @@ class DecoderStep:
         self.decoder = model.get_decoder()
         self.embeddings = self.decoder.embed_tokens
         self.scale = self.decoder.config.d_model**0.5 if self.decoder.config.scale_embedding else 1.0
-        hidden = None if source_mask is None else hiding(source_mask, source.dtype)
-        self.layers = [LayerStep(layer, source, hidden) for layer in self.decoder.layers]
+        encoded = Encoded(source, source_mask)
+        self.layers = [LayerStep(layer, encoded) for layer in self.decoder.layers]
         self.to_vocabulary = bare(model.lm_head)
         self.positions = source.new_empty((0, source.shape[-1]))
         self.length = 0
@@ -63,8 +64,8 @@ class DecoderStep:
             x = layer(x, sentences, mask)
         return self.to_vocabulary(x).unflatten(0, (sentences, -1))
 
-    def keep(self, sentences: torch.Tensor) -> None:
-        """Go on with these of the B sentences only."""
+    def keep(self, sentences: Sequence[int]) -> None:
+        """Go on with these of the B sentences only, in an order of `closed_up`."""
         for layer in self.layers:
             layer.keep(sentences)
 
@@ -81,17 +82,35 @@ class DecoderStep:
         return self.decoder.position_vectors(numbers).to(self.positions.dtype)
 
 
-class LayerStep(BareLayer):
-    """One `VaswaniDecoderLayer`, with the keys and values of its past, `[2, B, H, positions, K]`."""
+class Encoded:
+    """What the encoder made of a batch of sources, padding left out."""
 
-    def __init__(self, layer: Any, source: torch.Tensor, hidden: torch.Tensor | None) -> None:
-        """`source` is `[B, S, D]`; `hidden` `[B, S]` is added to the scores of its positions."""
-        super().__init__(layer)
-        self.source = (FoldedSource if can_fold(layer.encoder_attn, source) else Source)(
-            layer.encoder_attn, source, hidden
+    def __init__(self, source: torch.Tensor, mask: torch.Tensor | None) -> None:
+        """`source` is `[B, S, D]`, `mask` `[B, S]`, true where there is a token, or `None` where there is one everywhere."""
+        self.shape, self.rows = source.shape[:2], source.flatten(0, 1)
+        self.places = self.hidden = None
+        if mask is not None:
+            self.places, self.hidden = mask.flatten().nonzero().squeeze(-1), hiding(mask, source.dtype)
+            self.rows = self.rows[self.places]
+
+    def heads(self, projection: Function, number: int) -> torch.Tensor:
+        """A `projection` of the sources in `number` heads, `[B, H, S, K]`, 0 on padding."""
+        return (
+            spread(projection(self.rows), self.shape, self.places)
+            .view(*self.shape, number, -1)
+            .transpose(1, 2)
         )
+
+
+class LayerStep(BareLayer):
+    """One `VaswaniDecoderLayer`, with the keys and values of its past, `[2, B, H, positions, K]`, in room for more of each."""
+
+    def __init__(self, layer: Any, encoded: Encoded) -> None:
+        super().__init__(layer)
+        kind = FoldedSource if can_fold(layer.encoder_attn, encoded) else Source
+        self.source = kind(layer.encoder_attn, encoded)
         self.cross_norm = bare(layer.encoder_attn_layer_norm)
-        self.past = source.new_empty((2, len(source), self.heads, 0, self.width))
+        self.room = self.past = encoded.rows.new_empty((2, encoded.shape[0], self.heads, 0, self.width))
         self.written = 0
 
     def __call__(self, x: torch.Tensor, sentences: int, mask: torch.Tensor | None) -> torch.Tensor:
@@ -104,23 +123,27 @@ class LayerStep(BareLayer):
 
     def forget(self, kept: torch.Tensor) -> None:
         """Move the positions `kept` `[B, n]` of the past to its front and drop the others."""
-        index = kept[None, :, None, :, None].expand(2, -1, self.heads, -1, self.width)
+        rows = self.room.view(-1, self.width)
+        firsts = torch.arange(0, len(rows), self.room.shape[3], device=kept.device)
+        firsts = firsts.view(self.room.shape[:3])[:, : len(kept)]
+        chosen = rows.index_select(0, (firsts.unsqueeze(-1) + kept.unsqueeze(1)).flatten())
         self.written = kept.shape[1]
-        self.past.narrow(3, 0, self.written).copy_(self.past.gather(3, index))
+        self.past.narrow(3, 0, self.written).copy_(chosen.view(*firsts.shape, self.written, self.width))
 
-    def keep(self, sentences: torch.Tensor) -> None:
-        """Go on with these of the B sentences only."""
+    def keep(self, sentences: Sequence[int]) -> None:
+        """Go on with these of the B sentences only, in an order of `closed_up`."""
         self.source.keep(sentences)
-        self.past = self.past.index_select(1, sentences)
+        move(self.past.narrow(3, 0, self.written), sentences, dim=1)
+        self.past = self.past.narrow(1, 0, len(sentences))
 
     def _write(self, memory: torch.Tensor) -> torch.Tensor:
         """Write `[2, B, H, T, K]` behind the past; returns all of it, in room that doubles when it is used up."""
         positions = memory.shape[3]
         start, self.written = self.written, self.written + positions
         if self.written > self.past.shape[3]:
-            room = memory.new_empty((*memory.shape[:3], 2 * self.written + 62, self.width))
-            room.narrow(3, 0, start).copy_(self.past.narrow(3, 0, start))
-            self.past = room
+            self.room = memory.new_empty((*memory.shape[:3], 2 * self.written + 62, self.width))
+            self.room.narrow(3, 0, start).copy_(self.past.narrow(3, 0, start))
+            self.past = self.room
         self.past.narrow(3, start, positions).copy_(memory)
         return self.past.narrow(3, 0, self.written)
 
@@ -128,12 +151,12 @@ class LayerStep(BareLayer):
 class Source:
     """A `VaswaniCrossAttention` over one batch of sources, their keys and values computed once."""
 
-    def __init__(self, attention: Any, source: torch.Tensor, hidden: torch.Tensor | None) -> None:
-        """`source` is `[B, S, D]`; `hidden` `[B, S]` is added to the scores of its positions."""
+    def __init__(self, attention: Any, encoded: Encoded) -> None:
         self.heads, self.width, self.scaling = attention.num_heads, attention.head_dim, attention.scaling
         self.query, self.out = bare(attention.q_proj), bare(attention.out_proj)
-        self.memory = torch.stack(attention.keys_and_values(source))
-        self.hidden = None if hidden is None else hidden[:, None, None, :]
+        projections = bare(attention.k_proj), bare(attention.v_proj)
+        self.memory = torch.stack([encoded.heads(projection, self.heads) for projection in projections])
+        self.hidden = None if encoded.hidden is None else encoded.hidden[:, None, None, :]
 
     def __call__(self, x: torch.Tensor, sentences: int) -> torch.Tensor:
         """What `x` `[B * T, D]` finds in its source, `[B * T, D]`."""
@@ -141,9 +164,10 @@ class Source:
         keys, values = self.memory.unbind(0)
         return self.out(attend(queries, keys, values, self.hidden, self.scaling))
 
-    def keep(self, sentences: torch.Tensor) -> None:
-        """Go on with these of the B sentences only."""
-        self.memory = self.memory.index_select(1, sentences)
+    def keep(self, sentences: Sequence[int]) -> None:
+        """Go on with these of the B sentences only, in an order of `closed_up`."""
+        move(self.memory, sentences, dim=1)
+        self.memory = self.memory.narrow(1, 0, len(sentences))
         self.hidden = None if self.hidden is None else self.hidden[sentences]
 
 
@@ -155,16 +179,15 @@ class FoldedSource:
     projection has d_k; a step then reads neither weights nor keys and values. Of several sources there is too much of it to read.
     """
 
-    def __init__(self, attention: Any, source: torch.Tensor, hidden: torch.Tensor | None) -> None:
-        """`source` is `[B, S, D]`; `hidden` `[B, S]` is added to the scores of its positions."""
+    def __init__(self, attention: Any, encoded: Encoded) -> None:
         query, out, self.heads = attention.q_proj, attention.out_proj, attention.num_heads
-        keys, values = attention.keys_and_values(source)  # [B, H, S, K]
-        keys = keys * attention.scaling
+        keys = encoded.heads(bare(attention.k_proj), self.heads) * attention.scaling  # [B, H, S, K]
+        values = encoded.heads(bare(attention.v_proj), self.heads)
         shift = keys.new_zeros(keys.shape[:3])
         if query.bias is not None:
             shift = (keys @ query.bias.view(self.heads, -1, 1)).squeeze(-1)
-        if hidden is not None:
-            shift = shift + hidden.unsqueeze(1)
+        if encoded.hidden is not None:
+            shift = shift + encoded.hidden.unsqueeze(1)
         self.keys = (keys @ query.weight.unflatten(0, (self.heads, -1))).flatten(1, 2).transpose(1, 2)
         self.values = (values @ out.weight.t().unflatten(0, (self.heads, -1))).flatten(1, 2)
         self.shift = shift.flatten(1).unsqueeze(1)
@@ -176,20 +199,28 @@ class FoldedSource:
         weights = scores.unflatten(-1, (self.heads, -1)).softmax(-1).flatten(-2)
         return torch.baddbmm(self.bias, weights, self.values).flatten(0, 1)
 
-    def keep(self, sentences: torch.Tensor) -> None:
-        """Go on with these of the B sentences only."""
+    def keep(self, sentences: Sequence[int]) -> None:
+        """Go on with these of the B sentences only, in an order of `closed_up`."""
         self.keys, self.values, self.shift = (
-            part.index_select(0, sentences) for part in (self.keys, self.values, self.shift)
+            part[sentences] for part in (self.keys, self.values, self.shift)
         )
 
 
-def can_fold(attention: Any, source: torch.Tensor) -> bool:
-    """Whether `FoldedSource` is for plain weights and this `source` `[B, S, D]`: one, short, in a precision that bears a product more."""
+def move(part: torch.Tensor, sentences: Sequence[int], dim: int) -> None:
+    """Copy along `dim` what belongs to `sentences` to their new places; where a sentence stays, and most do, nothing is copied."""
+    for place, sentence in enumerate(sentences):
+        if place != sentence:
+            part.select(dim, place).copy_(part.select(dim, sentence))
+
+
+def can_fold(attention: Any, encoded: Encoded) -> bool:
+    """Whether `FoldedSource` is for plain weights and these sources: one, short, in a precision that bears a product more."""
     are_plain = all(
         type(part) in (nn.Linear, PackedLinear) for part in (attention.q_proj, attention.out_proj)
     )
-    is_short = len(source) == 1 and source.shape[1] <= attention.head_dim
-    return are_plain and is_short and torch.finfo(source.dtype).bits >= 32
+    sentences, positions = encoded.shape
+    is_short = sentences == 1 and positions <= attention.head_dim
+    return are_plain and is_short and torch.finfo(encoded.rows.dtype).bits >= 32
 
 
 __all__ = ["DecoderStep"]

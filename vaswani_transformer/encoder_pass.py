@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from .bare_layer import BareLayer, attend, hiding
+from .bare_layer import BareLayer, attend, hiding, spread
 
 
 def encode(encoder: Any, input_ids: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
@@ -23,7 +23,7 @@ def encode(encoder: Any, input_ids: torch.Tensor, mask: torch.Tensor | None) -> 
         hidden, x = hiding(mask[:, None, None, :].bool(), x.dtype), x[places]
     for layer in encoder.layers:
         x = _through(BareLayer(layer), x, shape[:2], hidden, places)
-    return _spread(x, shape[:2], places).view(shape)
+    return spread(x, shape[:2], places).view(shape)
 
 
 def _through(
@@ -34,17 +34,10 @@ def _through(
     places: torch.Tensor | None,
 ) -> torch.Tensor:
     """`x` `[R, D]` through a layer; `places` `[R]` are its rows' among all B * S of `shape`, and `hidden` is `[B, 1, 1, S]`."""
-    queries, keys, values = layer.split_heads(_spread(layer.project(x), shape, places), shape[0]).unbind(0)
+    queries, keys, values = layer.split_heads(spread(layer.project(x), shape, places), shape[0]).unbind(0)
     attended = attend(queries, keys, values, hidden, layer.scaling)
     x = layer.add_attended(x, attended if places is None else attended[places])
     return layer.feed_forward(x)
-
-
-def _spread(rows: torch.Tensor, shape: torch.Size, places: torch.Tensor | None) -> torch.Tensor:
-    """`[R, width]` with every row in its place, `[B * S, width]`."""
-    if places is None:
-        return rows
-    return rows.new_zeros(shape.numel(), rows.shape[-1]).index_copy_(0, places, rows)
 
 
 __all__ = ["encode"]

@@ -3,6 +3,7 @@
 Shapes: B sentences still searched, K hypotheses a sentence, P positions of the prompt, S of the source, V vocabulary.
 """
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import torch
@@ -32,8 +33,16 @@ class Steps(Protocol):
     def next(self, tokens: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
         """Scores `[B, K, V]` behind `tokens` `[B, K]`, each appended to its sentence's hypothesis `rows` `[B, K]` of the last step."""
 
-    def keep(self, sentences: torch.Tensor) -> None:
-        """Go on with these of the B sentences only."""
+    def keep(self, sentences: Sequence[int]) -> None:
+        """Go on with these of the B sentences only, in this order, which is one of `closed_up`."""
+
+
+def closed_up(staying: Sequence[int]) -> list[int]:
+    """The sentences `staying`, n of them, in an order that leaves those of the first n places where they are and fills the gaps between."""
+    places = range(len(staying))
+    those_in_place = {sentence for sentence in staying if sentence in places}
+    others = iter([sentence for sentence in staying if sentence not in places])
+    return [place if place in those_in_place else next(others) for place in places]
 
 
 def steps_of(
@@ -120,10 +129,9 @@ class ModelSteps:
         self.outputs = self.model(**inputs, return_dict=True)
         return self._logits()[:, :width]
 
-    def keep(self, sentences: torch.Tensor) -> None:
-        rows = (
-            sentences.unsqueeze(-1) * self.beams + torch.arange(self.beams, device=sentences.device)
-        ).flatten()
+    def keep(self, sentences: Sequence[int]) -> None:
+        firsts = torch.tensor(sentences, device=self.input_ids.device).unsqueeze(-1) * self.beams
+        rows = (firsts + torch.arange(self.beams, device=firsts.device)).flatten()
         cache = self.model_kwargs.get("past_key_values")
         if cache is not None:
             cache.batch_select_indices(rows)
@@ -176,7 +184,7 @@ class DecoderSteps:
             mask = self.past = torch.cat((past, newest), dim=-1)
         return self.step(tokens, mask, 1)
 
-    def keep(self, sentences: torch.Tensor) -> None:
+    def keep(self, sentences: Sequence[int]) -> None:
         self.step.keep(sentences)
         self.past = self.past[sentences]
 
