@@ -75,6 +75,14 @@ def test_every_step_equals_the_model(settings: dict[str, Any], prompt: int, time
     assert fast.past.shape[-1] < prompt + BEAMS * STEPS, "nothing was forgotten"
 
 
+@pytest.mark.parametrize(
+    ("staying", "order"),
+    [([0, 1, 2], [0, 1, 2]), ([0, 2, 5], [0, 5, 2]), ([3, 4], [3, 4]), ([1, 2, 3], [3, 1, 2]), ([7], [7])],
+)
+def test_the_last_sentences_fill_the_gaps(staying: list[int], order: list[int]) -> None:
+    assert closed_up(staying) == order
+
+
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize(("prompt", "sentence"), [(1, 0), (4, 1), (1, 2)])
 @torch.no_grad()

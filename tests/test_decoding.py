@@ -6,11 +6,15 @@ from typing import Any
 import pytest
 import torch
 from transformers import LogitsProcessor, LogitsProcessorList, StoppingCriteria
-from transformers.generation import GenerationMixin
+from transformers.generation import (
+    GenerationMixin,
+    MinLengthLogitsProcessor,
+    MinNewTokensLengthLogitsProcessor,
+)
 from transformers.generation.streamers import BaseStreamer
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
-from vaswani_transformer.decoding import PAPER_SEARCH
+from vaswani_transformer.decoding import PAPER_SEARCH, EarliestEnd, in_place
 
 PAD, BOS, EOS = 0, 1, 2
 GNMT = {"length_penalty_type": "gnmt", "length_penalty": 0.6}
@@ -272,6 +276,26 @@ def test_processors_and_prefixes_are_obeyed() -> None:
         assert row[:3].tolist() == [BOS, 7, 6]
     for row in model.generate(**padded(SOURCES), **settings, min_new_tokens=5):
         assert len(generated(row)) >= 5
+
+
+@pytest.mark.parametrize(
+    "rule", [MinLengthLogitsProcessor(4, [EOS, 5]), MinNewTokensLengthLogitsProcessor(2, 2, EOS)]
+)
+@pytest.mark.parametrize("length", [3, 4])
+def test_the_shortest_length_is_written_into_the_scores(rule: LogitsProcessor, length: int) -> None:
+    (ours,) = in_place(LogitsProcessorList([rule]))
+    assert isinstance(ours, EarliestEnd)
+    ids, scores = torch.zeros((3, length), dtype=torch.long), torch.randn(3, 11)
+    expected = rule(ids, scores)
+    assert torch.isneginf(expected).any() == (length < 4)
+    found = ours(ids, scores)
+    assert torch.equal(found, expected)
+    assert found is scores
+
+
+def test_other_rules_stay_as_they_are() -> None:
+    rules = LogitsProcessorList([DoNothing()])
+    assert in_place(rules) == rules
 
 
 def test_a_processor_that_counts_rows_sees_the_right_sentence() -> None:

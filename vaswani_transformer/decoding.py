@@ -9,7 +9,13 @@ Shapes: B sentences, K hypotheses a sentence (`num_beams`).
 from typing import Any
 
 import torch
-from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteria, StoppingCriteriaList
+from transformers import (
+    GenerationConfig,
+    LogitsProcessor,
+    LogitsProcessorList,
+    StoppingCriteria,
+    StoppingCriteriaList,
+)
 from transformers.generation import GenerationMixin, GenerationMode, logits_process
 from transformers.generation.stopping_criteria import EosTokenCriteria, MaxLengthCriteria
 from transformers.modeling_outputs import BaseModelOutput
@@ -146,7 +152,7 @@ class PaperSearch(GenerationMixin):
         steps = steps_of(self, input_ids, generation_config, kwargs) if is_plain else None
         if isinstance(steps, DecoderSteps):
             return greedy_search(
-                steps, input_ids, logits_processor, limits.tolist(), generation_config, streamer
+                steps, input_ids, in_place(logits_processor), limits.tolist(), generation_config, streamer
             )
         criteria = StoppingCriteriaList([*stopping_criteria, TokenLimits(limits, input_ids.shape[1])])
         return super()._sample(
@@ -173,7 +179,7 @@ class PaperSearch(GenerationMixin):
             search = GnmtBeamSearch(
                 steps_of(self, input_ids, generation_config, kwargs, generation_config.num_beams),
                 input_ids[:: generation_config.num_beams],
-                logits_processor,
+                in_place(logits_processor),
                 callers_rules(stopping_criteria),
                 generation_config,
                 limits.tolist(),
@@ -232,6 +238,30 @@ def token_limits(
 def are_predictable(processors: LogitsProcessorList) -> bool:
     """Whether all of them are known, and so of the kind that `PREDICTABLE_PROCESSORS` describes."""
     return all(type(rule) in PREDICTABLE_PROCESSORS for rule in processors)
+
+
+def in_place(processors: LogitsProcessorList) -> LogitsProcessorList:
+    """The same rules, with `EarliestEnd` for those it stands for."""
+    lengths = (logits_process.MinLengthLogitsProcessor, logits_process.MinNewTokensLengthLogitsProcessor)
+    return LogitsProcessorList([EarliestEnd(rule) if type(rule) in lengths else rule for rule in processors])
+
+
+class EarliestEnd(LogitsProcessor):
+    """`min_length` or `min_new_tokens`, written into the scores it is given: Hugging Face's copy all scores, twice a step."""
+
+    def __init__(
+        self, rule: logits_process.MinLengthLogitsProcessor | logits_process.MinNewTokensLengthLogitsProcessor
+    ) -> None:
+        self.end_tokens: torch.Tensor = rule.eos_token_id
+        if isinstance(rule, logits_process.MinLengthLogitsProcessor):
+            self.length = rule.min_length
+        else:
+            self.length = rule.prompt_length_to_skip + rule.min_new_tokens
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        if input_ids.shape[1] < self.length:
+            scores[:, self.end_tokens] = float("-inf")
+        return scores
 
 
 def callers_rules(criteria: StoppingCriteriaList) -> StoppingCriteriaList:
