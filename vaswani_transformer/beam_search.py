@@ -173,9 +173,8 @@ class GnmtBeamSearch:
             device=logits.device,
         )
         best = largest(log_probs, so_far, self.beams * (1 + len(self.end_tokens)))
-        values, places = torch.stack(
-            [part.double() for part in best]
-        ).tolist()  # the step's one wait for the device
+        best_on_device = torch.stack([part.double() for part in best])
+        values, places = best_on_device.tolist()  # the step's one wait for the device
         vocabulary = logits.shape[2]
         origins = [[int(place) // vocabulary for place in row] for row in places]
         chosen = [[int(place) % vocabulary for place in row] for row in places]
