@@ -10,7 +10,8 @@ from transformers import GenerationConfig
 from transformers.modeling_outputs import BaseModelOutput
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
-from vaswani_transformer.decoder_step import Encoded, FoldedSource, can_fold
+from vaswani_transformer.bare_layer import Unpadded
+from vaswani_transformer.decoder_step import FoldedSource, can_fold
 from vaswani_transformer.stepping import DecoderSteps, ModelSteps, closed_up, steps_of
 
 BEAMS, STEPS = 3, 22
@@ -108,7 +109,7 @@ def test_only_one_short_source_in_full_precision_takes_them() -> None:
     width = attention.head_dim
 
     def can_fold_source(*shape: int, dtype: torch.dtype = torch.float32) -> bool:
-        return can_fold(attention, Encoded(torch.zeros(*shape, 16, dtype=dtype), None))
+        return can_fold(attention, Unpadded(torch.zeros(*shape, 16, dtype=dtype), None))
 
     assert can_fold_source(1, width)
     assert not can_fold_source(1, width + 1)

@@ -97,11 +97,23 @@ def hiding(visible: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     )
 
 
-def spread(rows: torch.Tensor, shape: torch.Size, places: torch.Tensor | None) -> torch.Tensor:
-    """`[R, width]` with every row in its place of all those of `shape` `[B, S]`, and 0 in the others, `[B * S, width]`."""
-    if places is None:
-        return rows
-    return rows.new_zeros(shape.numel(), rows.shape[-1]).index_copy_(0, places, rows)
+class Unpadded:
+    """The tokens of a batch of sentences as rows of one matrix, without the padding between them."""
+
+    def __init__(self, states: torch.Tensor, mask: torch.Tensor | None) -> None:
+        """`states` is `[B, S, D]`, `mask` `[B, S]`, 0 on padding, or `None` where there is none."""
+        self.shape, self.rows = states.shape[:2], states.flatten(0, 1)
+        self.places = self.hidden = None
+        if mask is not None and not bool(mask.all()):
+            self.places = mask.flatten().nonzero().squeeze(-1)
+            self.hidden = hiding(mask[:, None, None, :].bool(), states.dtype)
+            self.rows = self.rows[self.places]
+
+    def spread(self, rows: torch.Tensor) -> torch.Tensor:
+        """`[R, width]`, a row for each token, with every row in its place and 0 on padding, `[B * S, width]`."""
+        if self.places is None:
+            return rows
+        return rows.new_zeros(self.shape.numel(), rows.shape[-1]).index_copy_(0, self.places, rows)
 
 
 def can_run_bare(stack: Any) -> bool:

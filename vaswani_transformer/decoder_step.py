@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from .bare_layer import BareLayer, attend, bare, hiding, spread
-from .packing import Function, PackedLinear
+from .bare_layer import BareLayer, Unpadded, attend, bare
+from .packing import PackedLinear
 
 
 class DecoderStep:
@@ -30,12 +30,12 @@ class DecoderStep:
         Args:
             model: a `VaswaniForConditionalGeneration`.
             source: `[B, S, D]`.
-            source_mask: `[B, S]`, true where there is a token, or `None` where there is one everywhere.
+            source_mask: `[B, S]`, 0 on padding, or `None` where there is none.
         """
         self.decoder = model.get_decoder()
         self.embeddings = self.decoder.embed_tokens
         self.scale = self.decoder.config.d_model**0.5 if self.decoder.config.scale_embedding else 1.0
-        encoded = Encoded(source, source_mask)
+        encoded = Unpadded(source, source_mask)
         self.layers = [LayerStep(layer, encoded) for layer in self.decoder.layers]
         self.to_vocabulary = bare(model.lm_head)
         self.positions = source.new_empty((0, source.shape[-1]))
@@ -82,30 +82,10 @@ class DecoderStep:
         return self.decoder.position_vectors(numbers).to(self.positions.dtype)
 
 
-class Encoded:
-    """What the encoder made of a batch of sources, padding left out."""
-
-    def __init__(self, source: torch.Tensor, mask: torch.Tensor | None) -> None:
-        """`source` is `[B, S, D]`, `mask` `[B, S]`, true where there is a token, or `None` where there is one everywhere."""
-        self.shape, self.rows = source.shape[:2], source.flatten(0, 1)
-        self.places = self.hidden = None
-        if mask is not None:
-            self.places, self.hidden = mask.flatten().nonzero().squeeze(-1), hiding(mask, source.dtype)
-            self.rows = self.rows[self.places]
-
-    def heads(self, projection: Function, number: int) -> torch.Tensor:
-        """A `projection` of the sources in `number` heads, `[B, H, S, K]`, 0 on padding."""
-        return (
-            spread(projection(self.rows), self.shape, self.places)
-            .view(*self.shape, number, -1)
-            .transpose(1, 2)
-        )
-
-
 class LayerStep(BareLayer):
     """One `VaswaniDecoderLayer`, with the keys and values of its past, `[2, B, H, positions, K]`, in room for more of each."""
 
-    def __init__(self, layer: Any, encoded: Encoded) -> None:
+    def __init__(self, layer: Any, encoded: Unpadded) -> None:
         super().__init__(layer)
         kind = FoldedSource if can_fold(layer.encoder_attn, encoded) else Source
         self.source = kind(layer.encoder_attn, encoded)
@@ -151,12 +131,11 @@ class LayerStep(BareLayer):
 class Source:
     """A `VaswaniCrossAttention` over one batch of sources, their keys and values computed once."""
 
-    def __init__(self, attention: Any, encoded: Encoded) -> None:
+    def __init__(self, attention: Any, encoded: Unpadded) -> None:
         self.heads, self.width, self.scaling = attention.num_heads, attention.head_dim, attention.scaling
         self.query, self.out = bare(attention.q_proj), bare(attention.out_proj)
-        projections = bare(attention.k_proj), bare(attention.v_proj)
-        self.memory = torch.stack([encoded.heads(projection, self.heads) for projection in projections])
-        self.hidden = None if encoded.hidden is None else encoded.hidden[:, None, None, :]
+        self.memory = torch.stack(keys_and_values(attention, encoded))
+        self.hidden = encoded.hidden
 
     def __call__(self, x: torch.Tensor, sentences: int) -> torch.Tensor:
         """What `x` `[B * T, D]` finds in its source, `[B * T, D]`."""
@@ -179,15 +158,15 @@ class FoldedSource:
     projection has d_k; a step then reads neither weights nor keys and values. Of several sources there is too much of it to read.
     """
 
-    def __init__(self, attention: Any, encoded: Encoded) -> None:
+    def __init__(self, attention: Any, encoded: Unpadded) -> None:
         query, out, self.heads = attention.q_proj, attention.out_proj, attention.num_heads
-        keys = encoded.heads(bare(attention.k_proj), self.heads) * attention.scaling  # [B, H, S, K]
-        values = encoded.heads(bare(attention.v_proj), self.heads)
+        keys, values = keys_and_values(attention, encoded)
+        keys = keys * attention.scaling
         shift = keys.new_zeros(keys.shape[:3])
         if query.bias is not None:
             shift = (keys @ query.bias.view(self.heads, -1, 1)).squeeze(-1)
         if encoded.hidden is not None:
-            shift = shift + encoded.hidden.unsqueeze(1)
+            shift = shift + encoded.hidden.squeeze(1)
         self.keys = (keys @ query.weight.unflatten(0, (self.heads, -1))).flatten(1, 2).transpose(1, 2)
         self.values = (values @ out.weight.t().unflatten(0, (self.heads, -1))).flatten(1, 2)
         self.shift = shift.flatten(1).unsqueeze(1)
@@ -213,7 +192,15 @@ def move(part: torch.Tensor, sentences: Sequence[int], dim: int) -> None:
             part.select(dim, place).copy_(part.select(dim, sentence))
 
 
-def can_fold(attention: Any, encoded: Encoded) -> bool:
+def keys_and_values(attention: Any, encoded: Unpadded) -> list[torch.Tensor]:
+    """Of the sources, `[B, H, S, K]` each, 0 on padding."""
+    return [
+        attention.split_heads(encoded.spread(bare(projection)(encoded.rows)).view(*encoded.shape, -1))
+        for projection in (attention.k_proj, attention.v_proj)
+    ]
+
+
+def can_fold(attention: Any, encoded: Unpadded) -> bool:
     """Whether `FoldedSource` is for plain weights and these sources: one, short, in a precision that bears a product more."""
     are_plain = all(
         type(part) in (nn.Linear, PackedLinear) for part in (attention.q_proj, attention.out_proj)

@@ -156,9 +156,7 @@ class DecoderSteps:
     def __init__(self, model: Any, prompts: torch.Tensor, model_kwargs: dict[str, Any], beams: int) -> None:
         """`prompts` is `[B, P]`, and the tensors of `model_kwargs` have B * beams rows."""
         source, mask = model_kwargs["encoder_outputs"][0], model_kwargs.get("attention_mask")
-        if mask is not None:
-            mask = None if bool(mask.all()) else mask[::beams].bool()
-        self.step = DecoderStep(model, source[::beams], mask)
+        self.step = DecoderStep(model, source[::beams], None if mask is None else mask[::beams])
         self.prompts, self.beams, self.dtype = prompts, beams, source.dtype
         self.past = source.new_zeros((len(prompts), beams, prompts.shape[1]))
         """0 where a position of the past is a hypothesis' own, `[B, K, positions]`."""
