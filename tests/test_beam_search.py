@@ -1,14 +1,27 @@
 """One sentence's search by hand, the largest entries of a row, and greedy search against Hugging Face's."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
-from transformers import LogitsProcessor, LogitsProcessorList
+from transformers import (
+    GenerationConfig,
+    LogitsProcessor,
+    LogitsProcessorList,
+    RepetitionPenaltyLogitsProcessor,
+)
 from transformers.generation import GenerationMixin
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
-from vaswani_transformer.beam_search import Penalty, SentenceSearch, block_width, first_largest, largest
+from vaswani_transformer.beam_search import (
+    Penalty,
+    SentenceSearch,
+    block_width,
+    first_largest,
+    greedy_search,
+    largest,
+)
 
 END = 2
 
@@ -83,6 +96,17 @@ def test_open_hypotheses_stand_in_at_the_limit() -> None:
     extend(search, (-1.0, 0, 5), (-1.5, 0, END), (-2.0, 0, 6), (-3.0, 0, 7))
     assert search.is_done
     assert [hypothesis.tokens for _, hypothesis in search.results()] == [(END,), (5,)]
+
+
+def test_greedy_rules_see_whole_logits() -> None:
+    """A repeated token's logit, 3, is halved, and then 1.9 is more; of what is left by an offset of 4 it would be doubled."""
+    logits = torch.tensor([[[0.0, 0.0, 0.0, 3.0, 1.9]]])
+    steps: Any = SimpleNamespace(first=lambda: logits - 4, offset=4.0)
+    config = GenerationConfig()
+    config._eos_token_tensor = config._pad_token_tensor = None
+    rules = LogitsProcessorList([RepetitionPenaltyLogitsProcessor(2.0)])
+    found = greedy_search(steps, torch.tensor([[3]]), rules, [1], config)
+    assert found.tolist() == [[3, 4]]
 
 
 class OwnRule(LogitsProcessor):

@@ -159,6 +159,19 @@ def test_a_model_that_is_moved_part_by_part_goes_through_forward() -> None:
 
 
 @torch.no_grad()
+def test_packed_weights_may_leave_out_an_offset() -> None:
+    model = build_model(lm_head_bias=True).pack_weights("bfloat16")
+    mask = MASK.repeat(8, 1)
+    expected = ModelSteps(config=settings_of_generate(), **prepared(model, mask=mask)).first()
+    for offset in (3, 0):  # log 30 = 3.40
+        fast = steps_of(config=settings_of_generate(), **prepared(model, mask=mask))
+        assert type(fast) is DecoderSteps
+        assert fast.offset == offset
+        assert torch.allclose((fast.first() + offset).expand_as(expected), expected, atol=0.1)
+        model.lm_head.register_forward_hook(lambda *_: None)
+
+
+@torch.no_grad()
 def test_hooks_take_part() -> None:
     model = build_model()
     plain = steps_of(config=settings_of_generate(), **prepared(model)).first()

@@ -56,6 +56,21 @@ def test_many_rows_in_bfloat16_round_weights_and_input_and_nothing_else() -> Non
     assert torch.allclose(found, linear(x.bfloat16().float()), rtol=2**-8, atol=1e-6)
 
 
+@pytest.mark.parametrize("bias", [True, False])
+def test_bfloat16_is_finest_about_the_offset(bias: bool) -> None:
+    linear, x = rounded(nn.Linear(64, 32, bias=bias), torch.bfloat16), torch.randn(40, 64).bfloat16().float()
+    if bias:
+        nn.init.normal_(linear.bias, mean=9)
+    offset = 9.0 if bias else -0.5
+    exact = linear(x)
+    bound = 2**-8 * (exact - offset).abs() + 1e-5
+    packed = PackedLinear(linear.weight, linear.bias, "bfloat16", offset=offset)
+    for rows in (40, 1):
+        assert ((packed(x[:rows]) - exact[:rows]).abs() <= bound[:rows]).all()
+        assert torch.equal(packed.relative(x[:rows]) + offset, packed(x[:rows]))
+    assert ((PackedLinear(linear.weight, linear.bias, "bfloat16")(x) - exact).abs() > bound).any()
+
+
 @needs_fbgemm
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_a_few_rows_in_16_bits_round_the_weights_alone(dtype: Any) -> None:
@@ -150,6 +165,14 @@ def test_float32_finds_the_same_translations() -> None:
         assert torch.equal(packed.generate(**SOURCE, **settings), plain.generate(**SOURCE, **settings))
         one = SOURCE["input_ids"][:1]
         assert torch.equal(packed.generate(one, **settings), plain.generate(one, **settings))
+
+
+def test_bfloat16_rounds_logits_about_the_logarithm_of_how_many_there_are() -> None:
+    packed = build_model().pack_weights("bfloat16")
+    assert packed.lm_head.offset == 4  # log 50 = 3.91
+    others = [module for module in packed.modules() if isinstance(module, PackedLinear)]
+    assert [module.offset for module in others if module.offset] == [4]
+    assert build_model().pack_weights().lm_head.offset == 0
 
 
 def test_what_cannot_be_packed_is_refused(tmp_path: Path) -> None:

@@ -296,7 +296,7 @@ def greedy_search(
     while searched:
         if processors:
             said = behind(prompts[searched], [found[sentence] for sentence in searched], config)
-            logits = processors(said, logits[:, -1].to(torch.float32, copy=True)).unsqueeze(1)
+            logits = processors(said, logits[:, -1].float() + steps.offset).unsqueeze(1)
         tokens = first_largest(logits[:, -1]).unsqueeze(-1)
         staying = []
         for i, (sentence, token) in enumerate(zip(searched, tokens.flatten().tolist(), strict=True)):

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from .bare_layer import BareLayer, Unpadded, attend, bare
-from .packing import PackedLinear
+from .packing import Function, PackedLinear
 
 
 class DecoderStep:
@@ -37,12 +37,12 @@ class DecoderStep:
         self.scale = self.decoder.config.d_model**0.5 if self.decoder.config.scale_embedding else 1.0
         encoded = Unpadded(source, source_mask)
         self.layers = [LayerStep(layer, encoded) for layer in self.decoder.layers]
-        self.to_vocabulary = bare(model.lm_head)
+        self.to_vocabulary, self.offset = less_offset(model.lm_head)
         self.positions = source.new_empty((0, source.shape[-1]))
         self.length = 0
 
     def __call__(self, tokens: torch.Tensor, mask: torch.Tensor | None, positions: int) -> torch.Tensor:
-        """Logits behind `tokens`.
+        """Logits behind `tokens`, less `offset`.
 
         Args:
             tokens: `[B, T]`, written behind the past.
@@ -198,6 +198,14 @@ def keys_and_values(attention: Any, encoded: Unpadded) -> list[torch.Tensor]:
         attention.split_heads(encoded.spread(bare(projection)(encoded.rows)).view(*encoded.shape, -1))
         for projection in (attention.k_proj, attention.v_proj)
     ]
+
+
+def less_offset(module: nn.Module) -> tuple[Function, float]:
+    """`module` as a function that leaves out an offset, and the offset: packed weights round what is left less."""
+    function = bare(module)
+    if isinstance(module, PackedLinear) and function is not module:
+        return module.relative, module.offset
+    return function, 0.0
 
 
 def can_fold(attention: Any, encoded: Unpadded) -> bool:

@@ -5,12 +5,14 @@ its own order sooner than in PyTorch's; 16 bits halve what is read, and int8 qua
 16-bit ones, has next to nothing to prepare, so for a few rows it is twice as fast as oneDNN is in bfloat16.
 """
 
+import math
 import warnings
 from collections.abc import Callable
 from typing import Any, Literal, get_args
 
 import torch
 from torch import nn
+from transformers import PreTrainedModel
 
 Function = Callable[[torch.Tensor], torch.Tensor]
 WeightType = Literal["float32", "bfloat16", "float16", "int8"]
@@ -21,8 +23,8 @@ class PackedLinear(nn.Module):
 
     - float32: the product of `nn.Linear`. For a few rows, W is the sum of two float16 matrices, off by its last place, or 2^-36, at most.
     - float16: W is rounded to 11 binary digits, and all else is float32, so that no row depends on another.
-    - bfloat16: W is rounded to 8 binary digits and, in a product of many rows, x too. A few rows stay as they are: a row depends on how
-      many it comes with.
+    - bfloat16: W is rounded to 8 binary digits and, in a product of many rows, x and the result too. A few rows stay as they are: a
+      row depends on how many it comes with.
     - int8: W has one scale a row of its own, and x is rounded to 8 bits with the scale and the offset that its least and largest
       number ask for ("dynamic quantisation"): one scale for all rows of x, so that a row depends, within the rounding, on the others.
 
@@ -30,14 +32,29 @@ class PackedLinear(nn.Module):
     """
 
     def __init__(
-        self, weight: torch.Tensor, bias: torch.Tensor | None, dtype: WeightType, keep: bool = False
+        self,
+        weight: torch.Tensor,
+        bias: torch.Tensor | None,
+        dtype: WeightType,
+        keep: bool = False,
+        offset: float = 0.0,
     ) -> None:
-        """`weight` is `[out, in]`, `bias` `[out]`; with `keep` they stay at hand as `weight` and `bias`, as they are."""
+        """Pack.
+
+        Args:
+            weight: `[out, in]`.
+            bias: `[out]`.
+            keep: leave both at hand as `weight` and `bias`, as they are.
+            offset: about where the results lie that matter. `relative` gives them less this, and that is what is rounded.
+        """
         super().__init__()
         if keep:
             self.weight, self.bias = weight.detach(), None if bias is None else bias.detach()
         weight = weight.detach().float()
         bias = None if bias is None else bias.detach().float()
+        self.offset = offset
+        if offset:
+            bias = (weight.new_zeros(len(weight)) if bias is None else bias) - offset
         if dtype == "float32":
             self.product = onednn_product(weight, bias)
             few, most_rows = split_product, 4
@@ -53,15 +70,18 @@ class PackedLinear(nn.Module):
             self.few, self.most_of_few = few(weight.float(), bias), most_rows * weight.shape[1]
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.relative(x) + self.offset if self.offset else self.relative(x)
+
+    def relative(self, x: torch.Tensor) -> torch.Tensor:
+        """x W^T + b - offset."""
         return (self.few if x.numel() <= self.most_of_few else self.product)(x)
 
 
 def onednn_product(weight: torch.Tensor, bias: torch.Tensor | None) -> Function:
-    """x W^T + b, all computed in W's type."""
+    """x W^T + b for factors and results in W's type; the sums, b among them, are float32's."""
     product = torch.ops.mkldnn._linear_pointwise.default
     packed = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous())
-    shift = None if bias is None else bias.to(weight.dtype)
-    return computed_in(weight.dtype, lambda x: product(x, packed, shift, "none", [], ""))
+    return computed_in(weight.dtype, lambda x: product(x, packed, bias, "none", [], ""))
 
 
 def split_product(weight: torch.Tensor, bias: torch.Tensor | None) -> Function:
@@ -114,7 +134,7 @@ def has_fbgemm() -> bool:
     return "fbgemm" in torch.backends.quantized.supported_engines
 
 
-def pack_linear_layers(model: nn.Module, dtype: WeightType) -> None:
+def pack_linear_layers(model: PreTrainedModel, dtype: WeightType) -> None:
     """Put a `PackedLinear` in place of every linear layer below `model`; a self-attention's q, k and v become one product.
 
     Raises:
@@ -134,6 +154,7 @@ def pack_linear_layers(model: nn.Module, dtype: WeightType) -> None:
         raise ValueError(
             "Packed weights are for CPUs; on a GPU, use the model as it is, in torch.bfloat16 or torch.float16."
         )
+    to_vocabulary = model.get_output_embeddings()
     for module in list(model.modules()):
         if hasattr(module, "qkv_proj"):
             parts: list[Any] = [module.q_proj, module.k_proj, module.v_proj]
@@ -146,7 +167,16 @@ def pack_linear_layers(model: nn.Module, dtype: WeightType) -> None:
         kept = ("q_proj", "out_proj") if hasattr(module, "q_proj") else ()
         for name, child in list(module.named_children()):
             if type(child) is nn.Linear:
-                setattr(module, name, PackedLinear(child.weight, child.bias, dtype, keep=name in kept))
+                offset = likely_logit(child) if child is to_vocabulary and dtype == "bfloat16" else 0.0
+                setattr(module, name, PackedLinear(child.weight, child.bias, dtype, name in kept, offset))
+
+
+def likely_logit(to_vocabulary: nn.Linear) -> float:
+    """About where the logits of likely tokens lie: log V, where one has as much as all V have together whose logits are 0.
+
+    It is a whole number, which bfloat16 does not round.
+    """
+    return float(round(math.log(to_vocabulary.out_features)))
 
 
 def is_packed(model: nn.Module) -> bool:

@@ -24,6 +24,10 @@ class Steps(Protocol):
         """Whether sentences may leave the batch, and then hypotheses their sentence."""
 
     @property
+    def offset(self) -> float:
+        """What the scores are less than the model's logits, all by the same."""
+
+    @property
     def outputs(self) -> ModelOutput:
         """All that the model said at the last step, where it was asked through `forward`."""
 
@@ -91,6 +95,8 @@ def is_dynamic(cache: Any) -> bool:
 class ModelSteps:
     """Steps through `forward`, as Hugging Face's searches do: any model, any cache, any setting, B * K rows."""
 
+    offset = 0.0
+
     def __init__(
         self,
         model: Any,
@@ -157,6 +163,7 @@ class DecoderSteps:
         """`prompts` is `[B, P]`, and the tensors of `model_kwargs` have B * beams rows."""
         source, mask = model_kwargs["encoder_outputs"][0], model_kwargs.get("attention_mask")
         self.step = DecoderStep(model, source[::beams], None if mask is None else mask[::beams])
+        self.offset = self.step.offset
         self.prompts, self.beams, self.dtype = prompts, beams, source.dtype
         self.past = source.new_zeros((len(prompts), beams, prompts.shape[1]))
         """0 where a position of the past is a hypothesis' own, `[B, K, positions]`."""
