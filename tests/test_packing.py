@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from transformers.activations import GELUActivation
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 from vaswani_transformer.decoding import PAPER_SEARCH
@@ -129,6 +130,19 @@ def test_an_input_in_another_float_type_comes_back_in_it(dtype: Any) -> None:
         assert torch.equal(packed(x), packed(x.float()).to(kind))
 
 
+@pytest.mark.parametrize("rows", [1, 40])
+@pytest.mark.parametrize(
+    "dtype", ["float32", "bfloat16", pytest.param("float16", marks=needs_fbgemm), "int8"]
+)
+def test_rectified_results_stay_in_the_products_type(dtype: Any, rows: int) -> None:
+    weight, bias, x = torch.randn(32, 64), torch.randn(32), torch.randn(rows, 64)
+    expected = PackedLinear(weight, bias, dtype)(x).relu()
+    found = PackedLinear(weight, bias, dtype, rectified=True)(x)
+    assert torch.equal(found.float(), expected)
+    is_rounded = dtype == "bfloat16" and (rows > 16 or not has_fbgemm())
+    assert found.dtype == (torch.bfloat16 if is_rounded else torch.float32)
+
+
 def test_int8_is_off_by_half_a_step_of_each_factor() -> None:
     linear, x = nn.Linear(64, 32), torch.randn(4, 64)
     found = PackedLinear(linear.weight, linear.bias, "int8")(x)
@@ -173,6 +187,20 @@ def test_bfloat16_rounds_logits_about_the_logarithm_of_how_many_there_are() -> N
     others = [module for module in packed.modules() if isinstance(module, PackedLinear)]
     assert [module.offset for module in others if module.offset] == [4]
     assert build_model().pack_weights().lm_head.offset == 0
+
+
+@pytest.mark.parametrize(("name", "left"), [("relu", nn.Identity), ("gelu", GELUActivation)])
+def test_relu_goes_into_the_product(name: str, left: type[nn.Module]) -> None:
+    plain, packed = (
+        build_model(activation_function=name),
+        build_model(activation_function=name).pack_weights(),
+    )
+    for layer in (*packed.get_encoder().layers, *packed.get_decoder().layers):
+        assert type(layer.activation_fn) is left
+    target = torch.tensor([[1, 8, 9, 10], [1, 11, 12, 13]])
+    with torch.no_grad():
+        expected, found = (model(**SOURCE, decoder_input_ids=target).logits for model in (plain, packed))
+    assert torch.allclose(found, expected, atol=1e-5)
 
 
 def test_what_cannot_be_packed_is_refused(tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ def bare(module: nn.Module) -> Function:
         return lambda x: layer_norm(x, shape, scale, shift, eps)
     if type(module) is nn.ReLU:
         return torch.relu
-    return module.forward if isinstance(module, PackedLinear) else module
+    return module.forward if isinstance(module, (PackedLinear, nn.Identity)) else module
 
 
 def hiding(visible: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

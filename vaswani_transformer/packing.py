@@ -19,7 +19,7 @@ WeightType = Literal["float32", "bfloat16", "float16", "int8"]
 
 
 class PackedLinear(nn.Module):
-    """x W^T + b for x `[..., in]` in any float type, `[..., out]` in the same; W and b cannot be trained, moved or saved.
+    """x W^T + b for x `[..., in]` in any float type, `[..., out]`; W and b cannot be trained, moved or saved.
 
     - float32: the product of `nn.Linear`. For a few rows, W is the sum of two float16 matrices, off by its last place, or 2^-36, at most.
     - float16: W is rounded to 11 binary digits, and all else is float32, so that no row depends on another.
@@ -38,6 +38,7 @@ class PackedLinear(nn.Module):
         dtype: WeightType,
         keep: bool = False,
         offset: float = 0.0,
+        rectified: bool = False,
     ) -> None:
         """Pack.
 
@@ -46,6 +47,7 @@ class PackedLinear(nn.Module):
             bias: `[out]`.
             keep: leave both at hand as `weight` and `bias`, as they are.
             offset: about where the results lie that matter. `relative` gives them less this, and that is what is rounded.
+            rectified: the results are max(0, x W^T + b), for another product: in the type of this one, and not in that of x.
         """
         super().__init__()
         if keep:
@@ -56,18 +58,19 @@ class PackedLinear(nn.Module):
         if offset:
             bias = (weight.new_zeros(len(weight)) if bias is None else bias) - offset
         if dtype == "float32":
-            self.product = onednn_product(weight, bias)
+            self.product = onednn_product(weight, bias, rectified)
             few, most_rows = split_product, 4
         elif dtype == "bfloat16":
             weight = weight.bfloat16()
-            self.product = onednn_product(weight, bias)
+            self.product = onednn_product(weight, bias, rectified)
             few, most_rows = float16_product, 16
         else:
-            self.product = (float16_product if dtype == "float16" else quantized_product)(weight, bias)
+            pack = float16_product if dtype == "float16" else quantized_product
+            self.product = pack(weight, bias, rectified)
             few, most_rows = None, 0
         self.few, self.most_of_few = self.product, 0
         if few is not None and has_fbgemm() and weight.abs().max() <= torch.finfo(torch.float16).max:
-            self.few, self.most_of_few = few(weight.float(), bias), most_rows * weight.shape[1]
+            self.few, self.most_of_few = few(weight.float(), bias, rectified), most_rows * weight.shape[1]
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.relative(x) + self.offset if self.offset else self.relative(x)
@@ -77,29 +80,31 @@ class PackedLinear(nn.Module):
         return (self.few if x.numel() <= self.most_of_few else self.product)(x)
 
 
-def onednn_product(weight: torch.Tensor, bias: torch.Tensor | None) -> Function:
+def onednn_product(weight: torch.Tensor, bias: torch.Tensor | None, rectified: bool) -> Function:
     """x W^T + b for factors and results in W's type; the sums, b among them, are float32's."""
     product = torch.ops.mkldnn._linear_pointwise.default
     packed = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous())
-    return computed_in(weight.dtype, lambda x: product(x, packed, bias, "none", [], ""))
+    behind = "relu" if rectified else "none"
+    return computed_in(weight.dtype, lambda x: product(x, packed, bias, behind, [], ""), rectified)
 
 
-def split_product(weight: torch.Tensor, bias: torch.Tensor | None) -> Function:
+def split_product(weight: torch.Tensor, bias: torch.Tensor | None, rectified: bool) -> Function:
     """x W^T + b in float32, with W as the sum of two float16 matrices, which stand side by side."""
     larger = weight.half().float()
     # The smaller one's numbers would lose digits to float16's least exponent; and its terms come first, where sums are small yet.
     scales = torch.tensor([[2.0**-11], [1.0]])
-    product = float16_product(torch.cat(((weight - larger) / scales[0], larger), dim=-1), bias)
+    product = float16_product(torch.cat(((weight - larger) / scales[0], larger), dim=-1), bias, rectified)
     return lambda x: product((x.unsqueeze(-2) * scales).flatten(-2))
 
 
-def float16_product(weight: torch.Tensor, bias: torch.Tensor | None) -> Function:
+def float16_product(weight: torch.Tensor, bias: torch.Tensor | None, rectified: bool) -> Function:
     """x W^T + b with W in float16 and everything else in float32."""
-    packed = torch.ops.quantized.linear_prepack_fp16(weight, bias)
-    return fbgemm_product(torch.ops.quantized.linear_dynamic_fp16.default, packed)
+    products = torch.ops.quantized
+    product = products.linear_relu_dynamic_fp16 if rectified else products.linear_dynamic_fp16
+    return fbgemm_product(product.default, products.linear_prepack_fp16(weight, bias), rectified)
 
 
-def quantized_product(weight: torch.Tensor, bias: torch.Tensor | None) -> Function:
+def quantized_product(weight: torch.Tensor, bias: torch.Tensor | None, rectified: bool) -> Function:
     """x W^T + b with both factors in 8 bits, W with one scale a row."""
     scales = weight.abs().amax(dim=1).clamp(min=torch.finfo(torch.float32).tiny).double() / 127
     with warnings.catch_warnings():
@@ -108,11 +113,12 @@ def quantized_product(weight: torch.Tensor, bias: torch.Tensor | None) -> Functi
         rounded = torch.quantize_per_channel(
             weight, scales, torch.zeros(len(weight), dtype=torch.long), 0, torch.qint8
         )
-    packed = torch.ops.quantized.linear_prepack(rounded, bias)
-    return fbgemm_product(torch.ops.quantized.linear_dynamic.default, packed)
+    products = torch.ops.quantized
+    product = products.linear_relu_dynamic if rectified else products.linear_dynamic
+    return fbgemm_product(product.default, products.linear_prepack(rounded, bias), rectified)
 
 
-def fbgemm_product(operation: Any, packed: torch.ScriptObject) -> Function:
+def fbgemm_product(operation: Any, packed: torch.ScriptObject, rectified: bool) -> Function:
     """A product of x with weights in FBGEMM's own order."""
 
     def product(x: torch.Tensor) -> torch.Tensor:
@@ -121,11 +127,13 @@ def fbgemm_product(operation: Any, packed: torch.ScriptObject) -> Function:
         with torch._C.DisableTorchFunctionSubclass():
             return operation(x, packed)
 
-    return computed_in(torch.float32, product)
+    return computed_in(torch.float32, product, rectified)
 
 
-def computed_in(dtype: torch.dtype, product: Function) -> Function:
-    """`product`, which takes and gives `dtype`, for any float type."""
+def computed_in(dtype: torch.dtype, product: Function, stays: bool) -> Function:
+    """`product`, which takes and gives `dtype`, for any float type; where it `stays`, what it gives is not converted back."""
+    if stays:
+        return lambda x: product(x.to(dtype))
     return lambda x: product(x) if x.dtype is dtype else product(x.to(dtype)).to(x.dtype)
 
 
@@ -168,7 +176,11 @@ def pack_linear_layers(model: PreTrainedModel, dtype: WeightType) -> None:
         for name, child in list(module.named_children()):
             if type(child) is nn.Linear:
                 offset = likely_logit(child) if child is to_vocabulary and dtype == "bfloat16" else 0.0
-                setattr(module, name, PackedLinear(child.weight, child.bias, dtype, name in kept, offset))
+                rectified = name == "fc1" and type(module.activation_fn) is nn.ReLU
+                packed = PackedLinear(child.weight, child.bias, dtype, name in kept, offset, rectified)
+                setattr(module, name, packed)
+                if rectified:
+                    module.activation_fn = nn.Identity()
 
 
 def likely_logit(to_vocabulary: nn.Linear) -> float:
