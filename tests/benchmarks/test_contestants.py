@@ -1,6 +1,7 @@
 """What the contestants find is what the models behind them find."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from vaswani_transformer.interop.marian import export_marian
 from vaswani_transformer.packing import PackedLinear
 
 pytest.importorskip("ctranslate2", reason="the extra `ctranslate2` is not installed")
+from vaswani_transformer.interop.ctranslate2 import CTranslate2Model
 
 Batch = list[list[int]]
 
@@ -33,7 +35,7 @@ def translated(entry: Entry, batch: Batch, beams: int) -> Batch:
     return contestant.token_ids(contestant.translate(contestant.prepare(batch), beams))
 
 
-def expected(model: VaswaniForConditionalGeneration | MarianMTModel, batch: Batch, **settings: int) -> Batch:
+def expected(model: Any, batch: Batch, **settings: int) -> Batch:
     """Sentence by sentence, without start and end."""
     found = [model.generate(torch.tensor([sentence]), **settings)[0].tolist()[1:] for sentence in batch]
     return [tokens[: tokens.index(2)] if 2 in tokens else tokens for tokens in found]
@@ -63,6 +65,17 @@ def test_marian_searches_as_its_folder_says(
 
 def test_ctranslate2_finds_greedily_what_marian_finds(entries: dict[str, Entry], batch: Batch) -> None:
     assert translated(entries["ctranslate2"], batch, 1) == translated(entries["marian"], batch, 1)
+
+
+@pytest.mark.parametrize("beams", [1, 4])
+def test_ctranslate2_searches_as_the_checkpoint_says(
+    beams: int, entries: dict[str, Entry], batch: Batch, tmp_path: Path
+) -> None:
+    folder = entries["ctranslate2-as-ours"].arguments["folder"]
+    assert folder == entries["ctranslate2"].arguments["folder"]
+    model = CTranslate2Model.from_pretrained(folder)
+    own = expected(model, batch, num_beams=beams)
+    assert translated(entries["ctranslate2-as-ours"], batch, beams) == own
 
 
 @pytest.mark.parametrize("name", [*ON_CPU, "ours-bf16"])

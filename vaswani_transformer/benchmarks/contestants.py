@@ -43,7 +43,7 @@ class Kind:
     """
 
     title: str
-    module: str = "pytorch_contestant"
+    module: str = "generating_contestant"
     export: str | None = None
     quantization: str | None = None
     options: dict[str, Any] = field(default_factory=dict)
@@ -74,6 +74,7 @@ KINDS = {
     "marian": _pytorch("MarianMTModel float32", "float32", export="marian"),
     "marian-bf16": _pytorch("MarianMTModel bfloat16", "bfloat16", export="marian"),
     "ctranslate2": Kind("CTranslate2 float32", "ctranslate2_contestant", "ctranslate2"),
+    "ctranslate2-as-ours": Kind("CTranslate2 float32, our search", "generating_ctranslate2", "ctranslate2"),
     "ctranslate2-int8": Kind("CTranslate2 int8", "ctranslate2_contestant", "ctranslate2", "int8"),
     "ctranslate2-float16": Kind("CTranslate2 float16", "ctranslate2_contestant", "ctranslate2", "float16"),
     "ours": _pytorch("ours float32", "float32"),
@@ -88,7 +89,7 @@ STANDARD = "ours"
 """The contestant whose hypotheses the others' are compared with."""
 
 ON_CPU = (
-    *("marian", "marian-bf16", "ctranslate2", "ctranslate2-int8"),
+    *("marian", "marian-bf16", "ctranslate2", "ctranslate2-as-ours", "ctranslate2-int8"),
     *("ours", "ours-packed", "ours-packed-bf16", "ours-packed-float16", "ours-packed-int8"),
 )
 ON_GPU = ("marian", "marian-bf16", "ctranslate2", "ctranslate2-float16", "ours", "ours-bf16")
@@ -115,7 +116,7 @@ def enter(names: Sequence[str], folder: Path, scratch: Path, *, device: str, thr
     for name in dict.fromkeys(names):
         kind = KINDS[name]
         options = given | kind.options | {"folder": str(_exported(kind, folder, scratch))}
-        if kind.export == "ctranslate2":
+        if kind.module == "ctranslate2_contestant":
             options["length_penalty"] = _as_power(settings)
         entries.append(Entry(name, kind.title, kind.module, options))
     return entries

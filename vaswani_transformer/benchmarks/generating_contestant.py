@@ -1,4 +1,4 @@
-"""A model of transformers as one calls it: `generate` on a padded batch."""
+"""A model behind transformers' interface as one calls it: `generate` on a padded batch."""
 
 from typing import Any
 
@@ -6,34 +6,13 @@ import torch
 from transformers import AutoModelForSeq2SeqLM
 
 
-class PyTorchContestant:
+class GeneratingContestant:
     """Any sequence-to-sequence model; its search is that of its generation_config.json, but for the number of beams."""
 
-    def __init__(
-        self,
-        folder: str,
-        *,
-        device: str,
-        threads: int,
-        extra_length: int,
-        dtype: str,
-        packed: str | None = None,
-    ) -> None:
-        """
-        Args:
-            folder: one of our checkpoints, or a Marian model.
-            threads: of PyTorch, in the whole process.
-            extra_length: where the checkpoint has no such setting, a translation has so many tokens more than the batch's longest source.
-            dtype: what the weights are loaded in.
-            packed: what `pack_weights` shall make of them.
-        """
-        torch.set_num_threads(threads)
-        # transformers' annotations know neither auto classes nor mixins
-        self.model: Any = AutoModelForSeq2SeqLM.from_pretrained(folder, dtype=getattr(torch, dtype))
-        self.model.to(device).eval()
-        if packed is not None:
-            self.model.pack_weights(packed)
-        settings = self.model.generation_config
+    def __init__(self, model: Any, extra_length: int) -> None:
+        """`extra_length`: where the checkpoint has no such setting, so many tokens more than the batch's longest source."""
+        self.model = model
+        settings = model.generation_config
         self.extra_length = None if getattr(settings, "extra_length", None) is not None else extra_length
         if self.extra_length is not None:
             settings.max_length = None  # each call says `max_new_tokens`; both are a warning a batch
@@ -70,4 +49,22 @@ class PyTorchContestant:
         return tokens
 
 
-load = PyTorchContestant
+def load(
+    folder: str, *, device: str, threads: int, extra_length: int, dtype: str, packed: str | None = None
+) -> GeneratingContestant:
+    """A model of PyTorch.
+
+    Args:
+        folder: one of our checkpoints, or a Marian model.
+        threads: of PyTorch, in the whole process.
+        extra_length: see `GeneratingContestant`.
+        dtype: what the weights are loaded in.
+        packed: what `pack_weights` shall make of them.
+    """
+    torch.set_num_threads(threads)
+    # transformers' annotations know neither auto classes nor mixins
+    model: Any = AutoModelForSeq2SeqLM.from_pretrained(folder, dtype=getattr(torch, dtype))
+    model.to(device).eval()
+    if packed is not None:
+        model.pack_weights(packed)
+    return GeneratingContestant(model, extra_length)
