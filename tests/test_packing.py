@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import peft
 import pytest
 import torch
 from torch import nn
@@ -201,6 +202,30 @@ def test_relu_goes_into_the_product(name: str, left: type[nn.Module]) -> None:
     with torch.no_grad():
         expected, found = (model(**SOURCE, decoder_input_ids=target).logits for model in (plain, packed))
     assert torch.allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["fc1", "fc2"])
+def test_a_layer_of_another_kind_stays_and_gets_its_own_type(name: str) -> None:
+    model = build_model()
+    for layer in model.get_decoder().layers:
+        torch.nn.utils.parametrizations.weight_norm(getattr(layer, name))
+    model.pack_weights("bfloat16")
+    target = torch.randint(3, 50, (2, 30))
+    with torch.no_grad():
+        expected, found = (
+            chosen(**SOURCE, decoder_input_ids=target).logits for chosen in (build_model(), model)
+        )
+    assert (found - expected).abs().max() < 0.2
+
+
+@pytest.mark.parametrize("target", ["q_proj", "fc2"])
+def test_adapters_are_merged_first(target: str) -> None:
+    adapted = peft.get_peft_model(build_model(), peft.LoraConfig(target_modules=[target]))
+    with pytest.raises(
+        ValueError, match=rf"layers\.0\..*{target} has an adapter; merge it into .* `merge_and_unload\(\)`"
+    ):
+        adapted.base_model.model.pack_weights()
+    adapted.merge_and_unload().pack_weights()
 
 
 def test_what_cannot_be_packed_is_refused(tmp_path: Path) -> None:

@@ -661,7 +661,7 @@ class VaswaniForConditionalGeneration(PaperSearch, VaswaniPreTrainedModel, Gener
             The model itself.
 
         Raises:
-            ValueError: another type, or "float16" on a CPU without FBGEMM; a model that is not on a CPU, or one that is packed already.
+            ValueError: another type, or "float16" on a CPU without FBGEMM; a model that is not on a CPU, has adapters or is packed already.
         """
         pack_linear_layers(self.eval(), dtype)
         return self

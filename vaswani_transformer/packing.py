@@ -146,7 +146,7 @@ def pack_linear_layers(model: PreTrainedModel, dtype: WeightType) -> None:
     """Put a `PackedLinear` in place of every linear layer below `model`; a self-attention's q, k and v become one product.
 
     Raises:
-        ValueError: a type that is not there (on this CPU), a model that is not on a CPU, or one that is packed already.
+        ValueError: a type that is not there (on this CPU), a model that is not on a CPU, has adapters or is packed already.
     """
     if dtype not in get_args(WeightType):
         raise ValueError(
@@ -158,6 +158,11 @@ def pack_linear_layers(model: PreTrainedModel, dtype: WeightType) -> None:
         )
     if is_packed(model):
         raise ValueError("The weights are packed already; load the model again to pack them otherwise.")
+    for name, module in model.named_modules():
+        if hasattr(module, "base_layer"):
+            raise ValueError(
+                f"{name} has an adapter; merge it into the weights before they are packed, with `merge_and_unload()`."
+            )
     if any(parameter.device.type != "cpu" for parameter in model.parameters()):
         raise ValueError(
             "Packed weights are for CPUs; on a GPU, use the model as it is, in torch.bfloat16 or torch.float16."
@@ -176,11 +181,16 @@ def pack_linear_layers(model: PreTrainedModel, dtype: WeightType) -> None:
         for name, child in list(module.named_children()):
             if type(child) is nn.Linear:
                 offset = likely_logit(child) if child is to_vocabulary and dtype == "bfloat16" else 0.0
-                rectified = name == "fc1" and type(module.activation_fn) is nn.ReLU
+                rectified = name == "fc1" and is_followed_by_relu(module)
                 packed = PackedLinear(child.weight, child.bias, dtype, name in kept, offset, rectified)
                 setattr(module, name, packed)
                 if rectified:
                     module.activation_fn = nn.Identity()
+
+
+def is_followed_by_relu(feed_forward: Any) -> bool:
+    """Whether `fc1` may do ReLU, too, and leave its results in its own type: `fc2`, which is packed next, takes any."""
+    return type(feed_forward.activation_fn) is nn.ReLU and type(feed_forward.fc2) is nn.Linear
 
 
 def likely_logit(to_vocabulary: nn.Linear) -> float:
