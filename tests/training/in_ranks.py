@@ -9,6 +9,7 @@ A job may be `sharded`, and may have a `fault` that strikes one rank in its thir
 """
 
 import errno
+import faulthandler
 import json
 import os
 import runpy
@@ -101,6 +102,8 @@ def fork_rank(rank: int, port: int, job: dict[str, Any]) -> int:
         os.dup2(nothing.fileno(), 0)
         os.dup2(words.fileno(), 1)
         os.dup2(words.fileno(), 2)
+    # Of a rank that hangs, its words say where; this needs no turn of Python's.
+    faulthandler.dump_traceback_later(TOO_LONG - 5)
     status = 1
     try:
         be_rank(rank, port, job)
