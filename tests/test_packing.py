@@ -204,6 +204,21 @@ def test_relu_goes_into_the_product(name: str, left: type[nn.Module]) -> None:
     assert torch.allclose(found, expected, atol=1e-5)
 
 
+@pytest.mark.parametrize("rows", [1, 30])
+@pytest.mark.parametrize(
+    "dtype", ["float32", "bfloat16", pytest.param("float16", marks=needs_fbgemm), "int8"]
+)
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16, torch.float64])
+def test_a_model_keeps_the_type_it_was_loaded_in(kind: torch.dtype, dtype: Any, rows: int) -> None:
+    plain, packed = build_model().to(kind), build_model().to(kind).pack_weights(dtype)
+    target = torch.randint(3, 50, (2, rows))
+    with torch.no_grad():
+        expected, found = (model(**SOURCE, decoder_input_ids=target).logits for model in (plain, packed))
+    assert found.dtype == kind
+    assert (found - expected).abs().max() < 0.5
+    assert packed.generate(**SOURCE, **PAPER_SEARCH).shape[0] == 2
+
+
 @pytest.mark.parametrize("name", ["fc1", "fc2"])
 def test_a_layer_of_another_kind_stays_and_gets_its_own_type(name: str) -> None:
     model = build_model()

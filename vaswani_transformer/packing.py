@@ -47,7 +47,7 @@ class PackedLinear(nn.Module):
             bias: `[out]`.
             keep: leave both at hand as `weight` and `bias`, as they are.
             offset: about where the results lie that matter. `relative` gives them less this, and that is what is rounded.
-            rectified: the results are max(0, x W^T + b), for another product: in the type of this one, and not in that of x.
+            rectified: the results are max(0, x W^T + b), for another product. In bfloat16 they stay so, if x is of a wider type.
         """
         super().__init__()
         if keep:
@@ -85,7 +85,7 @@ def onednn_product(weight: torch.Tensor, bias: torch.Tensor | None, rectified: b
     product = torch.ops.mkldnn._linear_pointwise.default
     packed = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous())
     behind = "relu" if rectified else "none"
-    return computed_in(weight.dtype, lambda x: product(x, packed, bias, behind, [], ""), rectified)
+    return computed_in(weight.dtype, lambda x: product(x, packed, bias, behind, [], ""), stays=rectified)
 
 
 def split_product(weight: torch.Tensor, bias: torch.Tensor | None, rectified: bool) -> Function:
@@ -94,14 +94,14 @@ def split_product(weight: torch.Tensor, bias: torch.Tensor | None, rectified: bo
     # The smaller one's numbers would lose digits to float16's least exponent; and its terms come first, where sums are small yet.
     scales = torch.tensor([[2.0**-11], [1.0]])
     product = float16_product(torch.cat(((weight - larger) / scales[0], larger), dim=-1), bias, rectified)
-    return lambda x: product((x.unsqueeze(-2) * scales).flatten(-2))
+    return computed_in(torch.float32, lambda x: product((x.unsqueeze(-2) * scales).flatten(-2)))
 
 
 def float16_product(weight: torch.Tensor, bias: torch.Tensor | None, rectified: bool) -> Function:
     """x W^T + b with W in float16 and everything else in float32."""
     products = torch.ops.quantized
     product = products.linear_relu_dynamic_fp16 if rectified else products.linear_dynamic_fp16
-    return fbgemm_product(product.default, products.linear_prepack_fp16(weight, bias), rectified)
+    return fbgemm_product(product.default, products.linear_prepack_fp16(weight, bias))
 
 
 def quantized_product(weight: torch.Tensor, bias: torch.Tensor | None, rectified: bool) -> Function:
@@ -115,10 +115,10 @@ def quantized_product(weight: torch.Tensor, bias: torch.Tensor | None, rectified
         )
     products = torch.ops.quantized
     product = products.linear_relu_dynamic if rectified else products.linear_dynamic
-    return fbgemm_product(product.default, products.linear_prepack(rounded, bias), rectified)
+    return fbgemm_product(product.default, products.linear_prepack(rounded, bias))
 
 
-def fbgemm_product(operation: Any, packed: torch.ScriptObject, rectified: bool) -> Function:
+def fbgemm_product(operation: Any, packed: torch.ScriptObject) -> Function:
     """A product of x with weights in FBGEMM's own order."""
 
     def product(x: torch.Tensor) -> torch.Tensor:
@@ -127,14 +127,19 @@ def fbgemm_product(operation: Any, packed: torch.ScriptObject, rectified: bool) 
         with torch._C.DisableTorchFunctionSubclass():
             return operation(x, packed)
 
-    return computed_in(torch.float32, product, rectified)
+    return computed_in(torch.float32, product)
 
 
-def computed_in(dtype: torch.dtype, product: Function, stays: bool) -> Function:
-    """`product`, which takes and gives `dtype`, for any float type; where it `stays`, what it gives is not converted back."""
-    if stays:
-        return lambda x: product(x.to(dtype))
-    return lambda x: product(x) if x.dtype is dtype else product(x.to(dtype)).to(x.dtype)
+def computed_in(dtype: torch.dtype, product: Function, stays: bool = False) -> Function:
+    """`product`, which takes and gives `dtype`, for any float type; where it `stays`, no result is converted to a wider one."""
+
+    def computed(x: torch.Tensor) -> torch.Tensor:
+        if x.dtype is dtype:
+            return product(x)
+        found = product(x.to(dtype))
+        return found if stays and torch.promote_types(x.dtype, dtype) is x.dtype else found.to(x.dtype)
+
+    return computed
 
 
 def has_fbgemm() -> bool:

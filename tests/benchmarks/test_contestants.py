@@ -69,7 +69,7 @@ def test_ctranslate2_finds_greedily_what_marian_finds(entries: dict[str, Entry],
 
 @pytest.mark.parametrize("beams", [1, 4])
 def test_ctranslate2_searches_as_the_checkpoint_says(
-    beams: int, entries: dict[str, Entry], batch: Batch, tmp_path: Path
+    beams: int, entries: dict[str, Entry], batch: Batch
 ) -> None:
     folder = entries["ctranslate2-as-ours"].arguments["folder"]
     assert folder == entries["ctranslate2"].arguments["folder"]
