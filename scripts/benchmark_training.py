@@ -17,9 +17,7 @@ from vaswani_transformer.benchmarks.training_report import table, write_report
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description="Measure an optimisation update's speed and memory by others'."
-    )
+    parser = argparse.ArgumentParser(description="Measure an optimisation update's speed and memory by others'.")
     add = parser.add_argument
     add("--source", required=True, help="sentences, one a line: plain, .gz or .xz")
     add("--target", required=True, help="their translations, line by line")

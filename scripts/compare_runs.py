@@ -12,12 +12,8 @@ from vaswani_transformer.run_folder import RunFolder
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "groups", nargs="+", metavar="NAME=RUN[,RUN...]", help="folders scripts/train.py wrote"
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("groups", nargs="+", metavar="NAME=RUN[,RUN...]", help="folders scripts/train.py wrote")
     parser.add_argument("--picture", type=Path, help="a PNG file to write")
     arguments = parser.parse_args()
     groups = {}

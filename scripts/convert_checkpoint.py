@@ -17,9 +17,7 @@ from vaswani_transformer.interop.conversion import SENTENCES, convert_fairseq, c
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     toolkits = parser.add_subparsers(dest="toolkit", required=True)
     marian = toolkits.add_parser("marian", help="a MarianMTModel, such as OPUS-MT's")
     marian.add_argument("checkpoint", help="its folder, or repository on the Hub")

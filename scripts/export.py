@@ -33,15 +33,11 @@ def export(folder: Path, out: Path, to: str, quantization: str | None) -> Path:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="the trained model, such as runs/NAME/averaged")
     parser.add_argument("out", type=Path, help="a new folder")
     parser.add_argument("--to", choices=list(USES), required=True, help="what shall read it")
-    parser.add_argument(
-        "--quantization", help="for ctranslate2: int8, int8_float32, bfloat16, float16 (default: float32)"
-    )
+    parser.add_argument("--quantization", help="for ctranslate2: int8, int8_float32, bfloat16, float16 (default: float32)")
     arguments = parser.parse_args()
     try:
         out = export(**vars(arguments))

@@ -15,9 +15,7 @@ from vaswani_transformer.run_folder import RunFolder
 def main() -> None:
     parser = argparse.ArgumentParser(description="Write the model card of an evaluated run.")
     parser.add_argument("run", type=Path, help="the run's folder")
-    parser.add_argument(
-        "--card", type=Path, help="the file to write (default: README.md in the run's folder)"
-    )
+    parser.add_argument("--card", type=Path, help="the file to write (default: README.md in the run's folder)")
     parser.add_argument("--model-id", help="what readers load, USER/MODEL (default: the recipe's name)")
     arguments = parser.parse_args()
     try:

@@ -13,9 +13,7 @@ from vaswani_transformer.run_folder import RunFolder
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path, help="the folder scripts/train.py writes")
     parser.add_argument(
         "--output",

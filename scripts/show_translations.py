@@ -42,9 +42,7 @@ def show(run: RunFolder, sentences: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path, help="the run's folder, assembled by scripts/publish.py")
     parser.add_argument("--sentences", type=int, default=5, help="how many of each test set (default: 5)")
     arguments = parser.parse_args()

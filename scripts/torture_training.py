@@ -22,9 +22,7 @@ from vaswani_transformer.torture.training import TortureSettings, tiny_recipe, t
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     add("recipe", nargs="?", type=Path, help="(default: a tiny one on the built-in corpus)")
     add("--kills", type=int, default=60, help="processes to kill -9 (default: %(default)s)")

@@ -15,9 +15,7 @@ _INTERRUPTED = 130
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("recipe", type=Path, help="YAML file, such as scripts/recipes/builtin_tiny.yaml")
     parser.add_argument(
         "--set",
@@ -27,9 +25,7 @@ def main() -> int:
         default=[],
         help="change a setting; repeatable",
     )
-    parser.add_argument(
-        "--run-folder", type=Path, help="where everything is written; runs/NAME-OF-THE-RECIPE by default"
-    )
+    parser.add_argument("--run-folder", type=Path, help="where everything is written; runs/NAME-OF-THE-RECIPE by default")
     arguments = parser.parse_args()
     try:
         recipe = load_recipe(arguments.recipe, arguments.overrides)

@@ -74,9 +74,7 @@ def test_a_folder_goes_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     (tmp_path / "step-1").mkdir()
     (tmp_path / "step-1" / "a").write_text("", encoding="utf-8")
     seen = []
-    monkeypatch.setattr(
-        "shutil.rmtree", lambda path, **_: seen.append([path.name for path in tmp_path.iterdir()])
-    )
+    monkeypatch.setattr("shutil.rmtree", lambda path, **_: seen.append([path.name for path in tmp_path.iterdir()]))
     remove_folder(tmp_path / "step-1")
     assert seen[-1] == [".step-1.unfinished"]
 
@@ -102,9 +100,7 @@ def test_sweeping_puts_back_what_was_about_to_be_replaced(tmp_path: Path) -> Non
     assert [path.name for path in tmp_path.iterdir()] == ["averaged"]
 
 
-def test_the_names_of_new_folders_are_on_the_disk_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_names_of_new_folders_are_on_the_disk_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     flushed = []
     monkeypatch.setattr("vaswani_transformer.atomic_folder.flush_to_disk", flushed.append)
     make_folder(tmp_path / "a" / "b")

@@ -67,9 +67,7 @@ def test_names_that_transformers_reads() -> None:
 
 
 def test_a_saved_configuration_comes_back(tmp_path: Path) -> None:
-    config = VaswaniConfig.from_preset(
-        "tiny", sinusoidal_layout="tensor2tensor", eos_token_id=[2, 3], value_head_dim=8
-    )
+    config = VaswaniConfig.from_preset("tiny", sinusoidal_layout="tensor2tensor", eos_token_id=[2, 3], value_head_dim=8)
     config.save_pretrained(tmp_path)
     assert VaswaniConfig.from_pretrained(tmp_path).to_dict() == config.to_dict()
 
@@ -112,9 +110,7 @@ def test_a_loaded_configuration_names_no_pipeline_that_needs_trust(tmp_path: Pat
         ({"decoder_start_token_id": 99_999}, "`decoder_start_token_id` is 99999, but the vocabulary"),
     ],
 )
-def test_settings_that_contradict_each_other_give_one_sentence(
-    settings: dict[str, Any], sentence: str
-) -> None:
+def test_settings_that_contradict_each_other_give_one_sentence(settings: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence) as error:
         VaswaniConfig(**settings)
     assert "\n" not in str(error.value)
@@ -131,9 +127,7 @@ def test_settings_that_contradict_each_other_give_one_sentence(
         ({"d_model": "512"}, "'d_model' expected int, got str"),
     ],
 )
-def test_values_of_a_wrong_kind_name_the_field_and_its_values(
-    settings: dict[str, Any], sentence: str
-) -> None:
+def test_values_of_a_wrong_kind_name_the_field_and_its_values(settings: dict[str, Any], sentence: str) -> None:
     with pytest.raises(StrictDataclassFieldValidationError, match=sentence):
         VaswaniConfig(**settings)
 

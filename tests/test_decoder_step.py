@@ -94,9 +94,7 @@ def test_one_short_source_takes_the_projections_to_its_side(prompt: int, sentenc
             torch.nn.init.normal_(parameter)
     slow = ModelSteps(config=settings_of_generate(), **prepared(model, prompt=prompt, mask=mask))
     fast = steps_of(config=settings_of_generate(), **prepared(model, prompt=prompt, mask=mask))
-    assert isinstance(fast, DecoderSteps) and all(
-        type(layer.source) is FoldedSource for layer in fast.step.layers
-    )
+    assert isinstance(fast, DecoderSteps) and all(type(layer.source) is FoldedSource for layer in fast.step.layers)
     expected, found = slow.first(), fast.first()
     assert torch.allclose(found.expand_as(expected), expected, atol=1e-12)
     for _ in range(4):
@@ -136,9 +134,7 @@ def test_adapters_and_parametrizations_take_part() -> None:
     """Both are modules that are not linear layers by type."""
     plain = steps_of(config=settings_of_generate(), **prepared(build_model())).first()
     adapted = build_model()
-    peft.inject_adapter_in_model(
-        peft.LoraConfig(target_modules=["q_proj", "fc2"], init_lora_weights=False), adapted
-    )
+    peft.inject_adapter_in_model(peft.LoraConfig(target_modules=["q_proj", "fc2"], init_lora_weights=False), adapted)
     spectral = build_model()
     torch.nn.utils.parametrizations.spectral_norm(spectral.model.decoder.layers[0].fc1)
     for model in (adapted.double().eval(), spectral.eval()):

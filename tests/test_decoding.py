@@ -28,9 +28,7 @@ class DoNothing(LogitsProcessor):
         return scores
 
 
-def build_model(
-    seed: int = 0, vocab_size: int = 11, cls: type = VaswaniForConditionalGeneration, **settings: Any
-) -> Any:
+def build_model(seed: int = 0, vocab_size: int = 11, cls: type = VaswaniForConditionalGeneration, **settings: Any) -> Any:
     """A random model in float64 whose opinions are strong enough to differ between sentences."""
     config = VaswaniConfig(
         vocab_size=vocab_size,
@@ -55,9 +53,7 @@ def build_model(
 def padded(sources: list[list[int]], side: str = "right") -> dict[str, torch.Tensor]:
     width = max(map(len, sources))
     fill = [[PAD] * (width - len(source)) for source in sources]
-    rows = [
-        source + gap if side == "right" else gap + source for source, gap in zip(sources, fill, strict=True)
-    ]
+    rows = [source + gap if side == "right" else gap + source for source, gap in zip(sources, fill, strict=True)]
     masks = [
         [1] * len(source) + [0] * len(gap) if side == "right" else [0] * len(gap) + [1] * len(source)
         for source, gap in zip(sources, fill, strict=True)
@@ -76,36 +72,26 @@ def generated(sequence: torch.Tensor) -> list[int]:
     return tokens
 
 
-def search(
-    model: Any, sources: list[list[int]], side: str = "right", **settings: Any
-) -> list[list[tuple[list[int], float]]]:
+def search(model: Any, sources: list[list[int]], side: str = "right", **settings: Any) -> list[list[tuple[list[int], float]]]:
     """For each source its hypotheses with their scores."""
-    out = model.generate(
-        **padded(sources, side), return_dict_in_generate=True, **{**GNMT, "num_beams": 4, **settings}
-    )
+    out = model.generate(**padded(sources, side), return_dict_in_generate=True, **{**GNMT, "num_beams": 4, **settings})
     lengths = (out.beam_indices >= 0).sum(-1).tolist()
     hypotheses = [
         (row[1 : 1 + length], score)
-        for row, length, score in zip(
-            out.sequences.tolist(), lengths, out.sequences_scores.tolist(), strict=True
-        )
+        for row, length, score in zip(out.sequences.tolist(), lengths, out.sequences_scores.tolist(), strict=True)
     ]
     wanted = len(hypotheses) // len(sources)
     return [hypotheses[i : i + wanted] for i in range(0, len(hypotheses), wanted)]
 
 
 def assert_same(found: list, expected: list) -> None:
-    assert [[tokens for tokens, _ in row] for row in found] == [
-        [tokens for tokens, _ in row] for row in expected
-    ]
+    assert [[tokens for tokens, _ in row] for row in found] == [[tokens for tokens, _ in row] for row in expected]
     for row, other in zip(found, expected, strict=True):
         assert [score for _, score in row] == pytest.approx([score for _, score in other], abs=1e-9)
 
 
 def log_probability(model: Any, source: list[int], target: list[int]) -> float:
-    logits = model(
-        input_ids=torch.tensor([source]), decoder_input_ids=torch.tensor([[BOS, *target[:-1]]])
-    ).logits
+    logits = model(input_ids=torch.tensor([source]), decoder_input_ids=torch.tensor([[BOS, *target[:-1]]])).logits
     return logits.log_softmax(-1)[0, torch.arange(len(target)), torch.tensor(target)].sum().item()
 
 
@@ -116,9 +102,7 @@ def test_equals_exhaustive_search(alpha: float) -> None:
     others = (PAD, BOS, 3, 4)
     for seed in range(3):
         model = build_model(seed, vocab_size=5)
-        ended = [
-            [*tokens, EOS] for length in range(longest) for tokens in itertools.product(others, repeat=length)
-        ]
+        ended = [[*tokens, EOS] for length in range(longest) for tokens in itertools.product(others, repeat=length)]
         scored = [(y, log_probability(model, source, y) / ((5 + len(y)) / 6) ** alpha) for y in ended]
         best = sorted(scored, key=lambda hypothesis: -hypothesis[1])[:6]
         found = search(
@@ -177,9 +161,7 @@ def test_hypotheses_come_best_first_and_differ() -> None:
 
 def test_scores_are_normalised_log_probabilities() -> None:
     model = build_model(2)
-    for source, hypotheses in zip(
-        SOURCES, search(model, SOURCES, num_return_sequences=3, extra_length=5), strict=True
-    ):
+    for source, hypotheses in zip(SOURCES, search(model, SOURCES, num_return_sequences=3, extra_length=5), strict=True):
         for tokens, score in hypotheses:
             penalty = ((5 + len(tokens)) / 6) ** 0.6
             assert score == pytest.approx(log_probability(model, source, tokens) / penalty, abs=1e-9)
@@ -278,9 +260,7 @@ def test_processors_and_prefixes_are_obeyed() -> None:
         assert len(generated(row)) >= 5
 
 
-@pytest.mark.parametrize(
-    "rule", [MinLengthLogitsProcessor(4, [EOS, 5]), MinNewTokensLengthLogitsProcessor(2, 2, EOS)]
-)
+@pytest.mark.parametrize("rule", [MinLengthLogitsProcessor(4, [EOS, 5]), MinNewTokensLengthLogitsProcessor(2, 2, EOS)])
 @pytest.mark.parametrize("length", [3, 4])
 def test_the_shortest_length_is_written_into_the_scores(rule: LogitsProcessor, length: int) -> None:
     (ours,) = in_place(LogitsProcessorList([rule]))

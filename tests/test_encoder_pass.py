@@ -61,9 +61,7 @@ def build_decided_model() -> VaswaniForConditionalGeneration:
 @pytest.mark.parametrize("beams", [1, 3])
 def test_generate_encodes_this_way_where_nobody_looks(beams: int, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
-    monkeypatch.setattr(
-        "vaswani_transformer.decoding.encode", lambda *given: asked.append(1) or encode(*given)
-    )
+    monkeypatch.setattr("vaswani_transformer.decoding.encode", lambda *given: asked.append(1) or encode(*given))
     model = build_decided_model()
     given = {"attention_mask": MASK, "max_new_tokens": 6, "num_beams": beams, "length_penalty_type": "gnmt"}
     expected = model.generate(IDS, **given)

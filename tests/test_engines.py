@@ -22,9 +22,7 @@ def folder(tmp_path: Path, tokenizer: PreTrainedTokenizerBase) -> Path:
     ("name", "packed"),
     [(None, "float32"), ("float32", "float32"), ("bfloat16", "bfloat16"), ("int8", "int8")],
 )
-def test_pytorch_in_every_precision(
-    name: str | None, packed: str, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pytorch_in_every_precision(name: str | None, packed: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     pack = VaswaniForConditionalGeneration.pack_weights
     monkeypatch.setattr(

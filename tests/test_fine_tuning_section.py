@@ -14,12 +14,7 @@ from vaswani_transformer.data.builtin_corpus import builtin_pairs
 from vaswani_transformer.run_folder import read_json
 
 ROOT = Path(__file__).parents[1]
-SECTION = (
-    (ROOT / "README.md")
-    .read_text(encoding="utf-8")
-    .split("## Fine-tune to a new pair\n")[1]
-    .split("\n## ")[0]
-)
+SECTION = (ROOT / "README.md").read_text(encoding="utf-8").split("## Fine-tune to a new pair\n")[1].split("\n## ")[0]
 PAIRS = list(builtin_pairs("train", 120))
 
 
@@ -35,9 +30,7 @@ def origin(tmp_path: Path) -> Path:
     torch.manual_seed(0)
     tokenizer = train_tokenizer([text for pair in PAIRS for text in pair[:2]], 400)
     widths = {"d_model": 16, "encoder_ffn_dim": 32, "decoder_ffn_dim": 32}
-    model = VaswaniForConditionalGeneration(
-        VaswaniConfig.from_preset("tiny", vocab_size=len(tokenizer), **widths)
-    )
+    model = VaswaniForConditionalGeneration(VaswaniConfig.from_preset("tiny", vocab_size=len(tokenizer), **widths))
     for name in ("averaged", "published"):
         model.save_pretrained(tmp_path / "runs/builtin_tiny" / name)
         tokenizer.save_pretrained(tmp_path / "runs/builtin_tiny" / name)

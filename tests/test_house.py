@@ -80,16 +80,12 @@ def module_name(path: Path) -> str:
 
 def imported_modules(path: Path) -> Iterator[tuple[ast.AST, str]]:
     """Absolute names of all that a file imports, inside functions too."""
-    package = (
-        (PACKAGE, *path.relative_to(ROOT / PACKAGE).parts[:-1]) if path.is_relative_to(ROOT / PACKAGE) else ()
-    )
+    package = (PACKAGE, *path.relative_to(ROOT / PACKAGE).parts[:-1]) if path.is_relative_to(ROOT / PACKAGE) else ()
     for node in ast.walk(parse(path)):
         if isinstance(node, ast.Import):
             yield from ((node, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            base = ".".join(
-                [*package[: len(package) + 1 - node.level], *([node.module] if node.module else [])]
-            )
+            base = ".".join([*package[: len(package) + 1 - node.level], *([node.module] if node.module else [])])
             base = base if node.level else str(node.module)
             named = [f"{base}.{alias.name}" for alias in node.names if _is_module(f"{base}.{alias.name}")]
             yield from ((node, name) for name in named or [base])
@@ -131,9 +127,7 @@ def test_imports_flow_one_way() -> None:
             other = name.removeprefix(PACKAGE).removeprefix(".")
             (own_layer, own_group), (layer, group) = position(own), position(other)
             if not (layer < own_layer or (layer, group) == (own_layer, own_group)):
-                problems.append(
-                    f"{place(path, node)}: {own or PACKAGE} imports {other or PACKAGE}, a later layer"
-                )
+                problems.append(f"{place(path, node)}: {own or PACKAGE} imports {other or PACKAGE}, a later layer")
             if other.split(".")[0] in NEVER.get(own.split(".")[0], []):
                 problems.append(f"{place(path, node)}: {own} must never import {other}")
     report(problems)
@@ -178,9 +172,7 @@ def test_travelling_files_stand_alone(name: str) -> None:
         if isinstance(node, ast.ImportFrom) and node.level:
             siblings.append(node.module)
             if node.level != 1 or node.module not in TRAVELLING:
-                problems.append(
-                    f"{place(path, node)}: only `from .file import Name` of a travelling file is shipped"
-                )
+                problems.append(f"{place(path, node)}: only `from .file import Name` of a travelling file is shipped")
             continue
         if id(node) in optional:
             continue
@@ -221,9 +213,7 @@ def test_scripts_are_short_and_say_how_they_are_called() -> None:
     for path in python_files("scripts"):
         text = path.read_text(encoding="utf-8")
         if (lines := len(text.splitlines())) > 60:
-            problems.append(
-                f"{path.relative_to(ROOT)}: {lines} lines; a script is a parse and a call, at most 60"
-            )
+            problems.append(f"{path.relative_to(ROOT)}: {lines} lines; a script is a parse and a call, at most 60")
         if f"scripts/{path.relative_to(ROOT / 'scripts')}" not in (ast.get_docstring(parse(path)) or ""):
             problems.append(f"{path.relative_to(ROOT)}: the docstring does not show the command")
     report(problems)
@@ -255,26 +245,16 @@ def test_every_signature_is_typed() -> None:
 
 def test_packages_have_an_init() -> None:
     folders = {path.parent for path in python_files(PACKAGE)}
-    report(
-        [
-            f"{folder.relative_to(ROOT)} has no __init__.py"
-            for folder in folders
-            if not (folder / "__init__.py").exists()
-        ]
-    )
+    report([f"{folder.relative_to(ROOT)} has no __init__.py" for folder in folders if not (folder / "__init__.py").exists()])
 
 
 def test_no_module_without_a_noun() -> None:
     homeless = {"utils", "util", "common", "helpers", "helper", "misc"}
-    report(
-        [str(p.relative_to(ROOT)) for p in tracked() if homeless & {part.split(".")[0] for part in p.parts}]
-    )
+    report([str(p.relative_to(ROOT)) for p in tracked() if homeless & {part.split(".")[0] for part in p.parts}])
 
 
 def test_no_script_shadows_a_library() -> None:
-    taken = {"evaluate", "datasets", "transformers", "tokenizers", "torch", "accelerate"} | set(
-        sys.stdlib_module_names
-    )
+    taken = {"evaluate", "datasets", "transformers", "tokenizers", "torch", "accelerate"} | set(sys.stdlib_module_names)
     report([str(p.relative_to(ROOT)) for p in python_files("scripts") if p.stem in taken])
 
 
@@ -325,9 +305,7 @@ def test_no_place_or_mark_of_one_machine_is_tracked() -> None:
 
 
 def test_no_tracked_file_is_large() -> None:
-    report(
-        [f"{p.relative_to(ROOT)}: {p.stat().st_size} bytes" for p in tracked() if p.stat().st_size > 400_000]
-    )
+    report([f"{p.relative_to(ROOT)}: {p.stat().st_size} bytes" for p in tracked() if p.stat().st_size > 400_000])
 
 
 def pins(name: str) -> dict[str, str]:
@@ -371,9 +349,7 @@ def test_shell_scripts_parse() -> None:
 
 
 def test_the_wheel_holds_the_package_and_the_cards_template(tmp_path: Path) -> None:
-    pytest.importorskip(
-        "hatchling", reason="the wheel is built with hatchling, which scripts/test.sh installs"
-    )
+    pytest.importorskip("hatchling", reason="the wheel is built with hatchling, which scripts/test.sh installs")
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")

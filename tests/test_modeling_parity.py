@@ -88,8 +88,7 @@ class TorchTranslator(nn.Module):
 
     def forward(self, source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
         source_x, target_x = (
-            self.embeddings[ids] * math.sqrt(self.embeddings.shape[1]) + self.positions(ids.shape[1])
-            for ids in (source, target)
+            self.embeddings[ids] * math.sqrt(self.embeddings.shape[1]) + self.positions(ids.shape[1]) for ids in (source, target)
         )
         x = self.transformer(
             source_x,
@@ -199,27 +198,21 @@ def test_equals_marian(pair: tuple[VaswaniForConditionalGeneration, MarianMTMode
     }
     ours, theirs = (model(**inputs) for model in pair)
     assert_same(ours.logits[IS_REAL], theirs.logits[IS_REAL])
-    assert_same(
-        ours.encoder_last_hidden_state[SOURCE != PAD], theirs.encoder_last_hidden_state[SOURCE != PAD]
-    )
+    assert_same(ours.encoder_last_hidden_state[SOURCE != PAD], theirs.encoder_last_hidden_state[SOURCE != PAD])
     assert_same(ours.loss, theirs.loss)
 
 
 def test_learns_as_marian_does(pair: tuple[VaswaniForConditionalGeneration, MarianMTModel]) -> None:
     ours, theirs = pair
     for model in pair:
-        model(
-            input_ids=SOURCE, attention_mask=SOURCE != PAD, decoder_input_ids=TARGET, labels=LABELS
-        ).loss.backward()
+        model(input_ids=SOURCE, attention_mask=SOURCE != PAD, decoder_input_ids=TARGET, labels=LABELS).loss.backward()
     expected = dict(theirs.named_parameters())
     for name, parameter in ours.named_parameters():
         assert_same(parameter.grad, expected[name].grad)
 
 
 @pytest.mark.parametrize("implementation", ["eager", "sdpa"])
-def test_decodes_with_a_cache_as_marian_does(
-    pair: tuple[VaswaniForConditionalGeneration, MarianMTModel], implementation: str
-) -> None:
+def test_decodes_with_a_cache_as_marian_does(pair: tuple[VaswaniForConditionalGeneration, MarianMTModel], implementation: str) -> None:
     caches: list[Any] = [None, None]
     for step in range(TARGET.shape[1]):
         logits = []
@@ -238,9 +231,7 @@ def test_decodes_with_a_cache_as_marian_does(
 
 
 @pytest.mark.parametrize("num_beams", [1, 3])
-def test_generates_what_marian_generates(
-    pair: tuple[VaswaniForConditionalGeneration, MarianMTModel], num_beams: int
-) -> None:
+def test_generates_what_marian_generates(pair: tuple[VaswaniForConditionalGeneration, MarianMTModel], num_beams: int) -> None:
     settings = {
         "num_beams": num_beams,
         "max_new_tokens": 12,

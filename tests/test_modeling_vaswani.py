@@ -38,9 +38,7 @@ Model = VaswaniForConditionalGeneration
 def tiny_model(implementation: str = "sdpa", **settings: Any) -> Model:
     """The same every time, in evaluation mode; its weights are enlarged so that all of them matter."""
     torch.manual_seed(0)
-    model = Model._from_config(
-        VaswaniConfig(**{**TINY, **settings}), attn_implementation=implementation
-    ).eval()
+    model = Model._from_config(VaswaniConfig(**{**TINY, **settings}), attn_implementation=implementation).eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.2 * torch.randn_like(parameter))
@@ -75,12 +73,8 @@ def closed_form(config: VaswaniConfig) -> int:
         return d * inner + inner + inner * d + d
 
     norm = 2 * d
-    encoder_layer = (
-        attention(config.encoder_attention_heads) + feed_forward(config.encoder_ffn_dim) + 2 * norm
-    )
-    decoder_layer = (
-        2 * attention(config.decoder_attention_heads) + feed_forward(config.decoder_ffn_dim) + 3 * norm
-    )
+    encoder_layer = attention(config.encoder_attention_heads) + feed_forward(config.encoder_ffn_dim) + 2 * norm
+    decoder_layer = 2 * attention(config.decoder_attention_heads) + feed_forward(config.decoder_ffn_dim) + 3 * norm
     positions = 2 * config.max_position_embeddings * d if config.position_embedding_type == "learned" else 0
     layers = config.encoder_layers * encoder_layer + config.decoder_layers * decoder_layer
     return config.vocab_size * d + layers + positions
@@ -119,9 +113,7 @@ TABLE_3: list[tuple[str, dict[str, Any], int | None]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("settings", "printed_millions"), [row[1:] for row in TABLE_3], ids=[row[0] for row in TABLE_3]
-)
+@pytest.mark.parametrize(("settings", "printed_millions"), [row[1:] for row in TABLE_3], ids=[row[0] for row in TABLE_3])
 def test_the_rows_of_table_3_have_their_sizes(settings: dict[str, Any], printed_millions: int | None) -> None:
     config = VaswaniConfig(**settings)
     with torch.device("meta"):
@@ -166,9 +158,7 @@ def test_initial_weights_depend_on_the_seed_alone() -> None:
 )
 def test_sinusoids_by_hand(layout: str, of_position_3: list[float]) -> None:
     table = sinusoids(torch.tensor([0, 3]), 4, layout)
-    torch.testing.assert_close(
-        table[1], torch.tensor(of_position_3, dtype=torch.float64), rtol=1e-14, atol=1e-14
-    )
+    torch.testing.assert_close(table[1], torch.tensor(of_position_3, dtype=torch.float64), rtol=1e-14, atol=1e-14)
     assert sorted(table[0].tolist()) == [0, 0, 1, 1]
 
 
@@ -178,9 +168,7 @@ def test_sinusoids_far_out_are_exact_to_the_last_bit_of_a_float32_model() -> Non
     vectors = model.model.encoder.add_positions(torch.zeros(1, length, 16), mask=None)[0, 5000]
     angles = [5000 / 10_000 ** (2 * i / 16) for i in range(8)]
     expected = [value for angle in angles for value in (math.sin(angle), math.cos(angle))]
-    torch.testing.assert_close(
-        vectors, torch.tensor(expected, dtype=torch.float64).float(), rtol=6e-8, atol=1e-9
-    )
+    torch.testing.assert_close(vectors, torch.tensor(expected, dtype=torch.float64).float(), rtol=6e-8, atol=1e-9)
 
 
 def test_the_first_position_can_be_numbered_otherwise() -> None:
@@ -192,9 +180,7 @@ def test_the_first_position_can_be_numbered_otherwise() -> None:
 def test_sinusoids_put_no_limit_on_a_source() -> None:
     model = tiny_model(max_position_embeddings=4)
     source = torch.arange(3, 33).repeat(2).unsqueeze(0)
-    assert (
-        logits_of(model, input_ids=source, attention_mask=None, decoder_input_ids=TARGET[:1]).isfinite().all()
-    )
+    assert logits_of(model, input_ids=source, attention_mask=None, decoder_input_ids=TARGET[:1]).isfinite().all()
     assert model.generate(source, max_new_tokens=10, min_new_tokens=10).shape == (1, 11)
 
 
@@ -336,9 +322,7 @@ def empty_cache(kind: str, model: Model) -> EncoderDecoderCache:
 @pytest.mark.parametrize("kind", ["dynamic", "static"])
 @pytest.mark.parametrize("steps", [[1, 1, 1, 1], [2, 1, 1], [1, 3], [4]])
 @pytest.mark.parametrize("settings", [{}, {"value_head_dim": 8, "encoder_layers": 1, "decoder_layers": 3}])
-def test_decoding_with_a_cache_equals_decoding_without(
-    kind: str, steps: list[int], settings: dict[str, Any]
-) -> None:
+def test_decoding_with_a_cache_equals_decoding_without(kind: str, steps: list[int], settings: dict[str, Any]) -> None:
     model = tiny_model(**settings)
     cache, logits = empty_cache(kind, model), []
     for ids in TARGET.split(steps, dim=1):
@@ -363,9 +347,7 @@ def test_generation_from_prompts_of_different_lengths(settings: dict[str, Any]) 
     settings = {**settings, "max_new_tokens": 5, "min_new_tokens": 5, "disable_compile": True}
     prompts = torch.tensor([[1, 6, 7], [0, 1, 9], [0, 0, 1]])
     mask = torch.tensor([[1, 1, 1], [0, 1, 1], [0, 0, 1]])
-    together = model.generate(
-        SOURCE, attention_mask=SOURCE_MASK, decoder_input_ids=prompts, decoder_attention_mask=mask, **settings
-    )
+    together = model.generate(SOURCE, attention_mask=SOURCE_MASK, decoder_input_ids=prompts, decoder_attention_mask=mask, **settings)
     for i, length in enumerate((3, 2, 1)):
         alone = model.generate(
             SOURCE[i : i + 1],
@@ -391,9 +373,7 @@ def test_the_cross_attention_projects_a_source_once(monkeypatch: pytest.MonkeyPa
 
 def test_attentions_are_distributions_over_what_may_be_seen() -> None:
     model = tiny_model("eager", encoder_layers=1, decoder_layers=3)
-    outputs = model(
-        input_ids=SOURCE, attention_mask=SOURCE_MASK, decoder_input_ids=TARGET, output_attentions=True
-    )
+    outputs = model(input_ids=SOURCE, attention_mask=SOURCE_MASK, decoder_input_ids=TARGET, output_attentions=True)
     shapes = {"encoder_attentions": (1, 5, 5), "decoder_attentions": (3, 4, 4), "cross_attentions": (3, 4, 5)}
     for name, (count, queries, keys) in shapes.items():
         assert [tuple(weights.shape) for weights in outputs[name]] == [(3, 4, queries, keys)] * count
@@ -406,9 +386,7 @@ def test_attentions_are_distributions_over_what_may_be_seen() -> None:
 
 def test_hidden_states_are_the_embeddings_and_every_layers_output() -> None:
     model = tiny_model(encoder_layers=1, decoder_layers=3)
-    outputs = model(
-        input_ids=SOURCE, attention_mask=SOURCE_MASK, decoder_input_ids=TARGET, output_hidden_states=True
-    )
+    outputs = model(input_ids=SOURCE, attention_mask=SOURCE_MASK, decoder_input_ids=TARGET, output_hidden_states=True)
     assert len(outputs.encoder_hidden_states) == 2 and len(outputs.decoder_hidden_states) == 4
     decoder = model.model.decoder
     assert_close(outputs.decoder_hidden_states[0], decoder.add_positions(decoder.embed_tokens(TARGET), None))
@@ -446,9 +424,7 @@ def test_the_loss_is_the_mean_over_real_tokens() -> None:
     picked = [log_probs[i, j, LABELS[i, j]] for i in range(3) for j in range(4) if LABELS[i, j] != -100]
     assert len(picked) == 9
     assert_close(outputs.loss, -torch.stack(picked).mean())
-    halved = model(
-        input_ids=SOURCE, attention_mask=SOURCE_MASK, labels=LABELS, num_items_in_batch=torch.tensor(18)
-    )
+    halved = model(input_ids=SOURCE, attention_mask=SOURCE_MASK, labels=LABELS, num_items_in_batch=torch.tensor(18))
     assert_close(halved.loss, outputs.loss / 2)
 
 
@@ -510,9 +486,7 @@ def test_eager_attention_survives_a_row_that_sees_nothing_in_float16() -> None:
     attention = tiny_model("eager").model.decoder.layers[0].self_attn
     query = torch.full((1, 1, 2, 4), 16.0, dtype=torch.float16)
     hidden = torch.full((1, 1, 2, 2), torch.finfo(torch.float16).min, dtype=torch.float16)
-    heads, weights = modeling_vaswani.scaled_dot_product_attention(
-        attention, query, -query, query, hidden, scaling=0.5
-    )
+    heads, weights = modeling_vaswani.scaled_dot_product_attention(attention, query, -query, query, hidden, scaling=0.5)
     assert heads.isfinite().all() and weights.sum(-1).tolist() == [[[1, 1]]]
 
 
@@ -556,9 +530,7 @@ def test_it_can_be_exported_with_lengths_left_open() -> None:
             super().__init__()
             self.model = model
 
-        def forward(
-            self, input_ids: torch.Tensor, attention_mask: torch.Tensor, decoder_input_ids: torch.Tensor
-        ) -> torch.Tensor:
+        def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor, decoder_input_ids: torch.Tensor) -> torch.Tensor:
             return self.model(
                 input_ids=input_ids,
                 attention_mask=attention_mask,
@@ -646,18 +618,10 @@ def test_a_checkpoint_holds_each_weight_once_and_no_sinusoid(tmp_path: Path) -> 
     assert not list(model.buffers())
     assert "model.shared.weight" in saved
     assert {name.split(".", 4)[-1] for name in saved if name.startswith("model.decoder.layers.1.")} == {
-        *(
-            f"{kind}.{part}_proj.weight"
-            for kind in ("self_attn", "encoder_attn")
-            for part in ("q", "k", "v", "out")
-        ),
+        *(f"{kind}.{part}_proj.weight" for kind in ("self_attn", "encoder_attn") for part in ("q", "k", "v", "out")),
         *(f"{part}.weight" for part in ("fc1", "fc2", "final_layer_norm")),
         *(f"{part}.bias" for part in ("fc1", "fc2", "final_layer_norm")),
-        *(
-            f"{kind}_layer_norm.{part}"
-            for kind in ("self_attn", "encoder_attn")
-            for part in ("weight", "bias")
-        ),
+        *(f"{kind}_layer_norm.{part}" for kind in ("self_attn", "encoder_attn") for part in ("weight", "bias")),
     }
 
 
@@ -667,9 +631,7 @@ def test_a_checkpoint_holds_each_weight_once_and_no_sinusoid(tmp_path: Path) -> 
 def test_lora_trains_and_merges() -> None:
     model = tiny_model()
     before = logits_of(model)
-    adapted = get_peft_model(
-        model, LoraConfig(task_type="SEQ_2_SEQ_LM", r=2, target_modules=["q_proj", "v_proj"])
-    )
+    adapted = get_peft_model(model, LoraConfig(task_type="SEQ_2_SEQ_LM", r=2, target_modules=["q_proj", "v_proj"]))
     optimizer = torch.optim.Adam([p for p in adapted.parameters() if p.requires_grad], lr=1e-2)
     losses = []
     for _ in range(4):
@@ -809,9 +771,7 @@ def test_an_unknown_nonlinearity_is_refused() -> None:
 
 
 def test_flash_attention_is_refused_where_it_cannot_work() -> None:
-    with pytest.raises(
-        ValueError, match='`head_dim` is 4 and `value_head_dim` 8; use attn_implementation="sdpa"'
-    ):
+    with pytest.raises(ValueError, match='`head_dim` is 4 and `value_head_dim` 8; use attn_implementation="sdpa"'):
         tiny_model("flash_attention_2", value_head_dim=8)
     model = tiny_model(value_head_dim=8)
     with pytest.raises(ValueError, match="Flash attention needs keys and values of one width"):

@@ -43,9 +43,7 @@ def write_sentences(folder: Path) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="makes a symbolic link, as on the systems the scripts are for")
-def test_the_commands_lead_from_files_to_a_published_folder(
-    tmp_path: Path, run_python: Callable[..., None]
-) -> None:
+def test_the_commands_lead_from_files_to_a_published_folder(tmp_path: Path, run_python: Callable[..., None]) -> None:
     write_sentences(tmp_path)
     (tmp_path / "my_pair.yaml").write_text(block("yaml"), encoding="utf-8")
     (tmp_path / "scripts").symlink_to(ROOT / "scripts")
@@ -61,7 +59,5 @@ def test_the_commands_lead_from_files_to_a_published_folder(
         assert program == "python"
         run_python(tmp_path, *arguments)
     published = tmp_path / "runs/my_pair/published"
-    assert {"config.json", "model.safetensors", "tokenizer.json", "README.md"} <= {
-        path.name for path in published.iterdir()
-    }
+    assert {"config.json", "model.safetensors", "tokenizer.json", "README.md"} <= {path.name for path in published.iterdir()}
     assert "my_test" in (published / "README.md").read_text(encoding="utf-8")

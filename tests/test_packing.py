@@ -132,9 +132,7 @@ def test_an_input_in_another_float_type_comes_back_in_it(dtype: Any) -> None:
 
 
 @pytest.mark.parametrize("rows", [1, 40])
-@pytest.mark.parametrize(
-    "dtype", ["float32", "bfloat16", pytest.param("float16", marks=needs_fbgemm), "int8"]
-)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", pytest.param("float16", marks=needs_fbgemm), "int8"])
 def test_rectified_results_stay_in_the_products_type(dtype: Any, rows: int) -> None:
     weight, bias, x = torch.randn(32, 64), torch.randn(32), torch.randn(rows, 64)
     expected = PackedLinear(weight, bias, dtype)(x).relu()
@@ -205,9 +203,7 @@ def test_relu_goes_into_the_product(name: str, left: type[nn.Module]) -> None:
 
 
 @pytest.mark.parametrize("rows", [1, 30])
-@pytest.mark.parametrize(
-    "dtype", ["float32", "bfloat16", pytest.param("float16", marks=needs_fbgemm), "int8"]
-)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", pytest.param("float16", marks=needs_fbgemm), "int8"])
 @pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16, torch.float64])
 def test_a_model_keeps_the_type_it_was_loaded_in(kind: torch.dtype, dtype: Any, rows: int) -> None:
     plain, packed = build_model().to(kind), build_model().to(kind).pack_weights(dtype)
@@ -227,18 +223,14 @@ def test_a_layer_of_another_kind_stays_and_gets_its_own_type(name: str) -> None:
     model.pack_weights("bfloat16")
     target = torch.randint(3, 50, (2, 30))
     with torch.no_grad():
-        expected, found = (
-            chosen(**SOURCE, decoder_input_ids=target).logits for chosen in (build_model(), model)
-        )
+        expected, found = (chosen(**SOURCE, decoder_input_ids=target).logits for chosen in (build_model(), model))
     assert (found - expected).abs().max() < 0.2
 
 
 @pytest.mark.parametrize("target", ["q_proj", "fc2"])
 def test_adapters_are_merged_first(target: str) -> None:
     adapted = peft.get_peft_model(build_model(), peft.LoraConfig(target_modules=[target]))
-    with pytest.raises(
-        ValueError, match=rf"layers\.0\..*{target} has an adapter; merge it into .* `merge_and_unload\(\)`"
-    ):
+    with pytest.raises(ValueError, match=rf"layers\.0\..*{target} has an adapter; merge it into .* `merge_and_unload\(\)`"):
         adapted.base_model.model.pack_weights()
     adapted.merge_and_unload().pack_weights()
 

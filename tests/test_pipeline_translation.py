@@ -67,12 +67,8 @@ def ours(tokenizer: PreTrainedTokenizerFast) -> TranslationPipeline:
 def other_models(vocab_size: int) -> Iterator[Any]:
     tokens = {"vocab_size": vocab_size, "pad_token_id": 0, "eos_token_id": 2, "decoder_start_token_id": 0}
     yield MarianMTModel(MarianConfig(**tokens, **SIZES, forced_eos_token_id=None))
-    yield BartForConditionalGeneration(
-        BartConfig(**tokens, **SIZES, bos_token_id=1, forced_eos_token_id=None)
-    )
-    yield T5ForConditionalGeneration(
-        T5Config(**tokens, d_model=16, d_kv=8, d_ff=32, num_layers=1, num_decoder_layers=1, num_heads=2)
-    )
+    yield BartForConditionalGeneration(BartConfig(**tokens, **SIZES, bos_token_id=1, forced_eos_token_id=None))
+    yield T5ForConditionalGeneration(T5Config(**tokens, d_model=16, d_kv=8, d_ff=32, num_layers=1, num_decoder_layers=1, num_heads=2))
 
 
 def translations(records: list) -> list[str]:
@@ -160,15 +156,11 @@ def test_a_stream_names_its_wrong_item(ours: TranslationPipeline) -> None:
         list(ours(item for item in ["fine", 7]))
 
 
-def test_token_ids_instead_of_or_beside_text(
-    ours: TranslationPipeline, tokenizer: PreTrainedTokenizerFast
-) -> None:
+def test_token_ids_instead_of_or_beside_text(ours: TranslationPipeline, tokenizer: PreTrainedTokenizerFast) -> None:
     (text,) = ours(TEXTS[0])
     (ids,) = ours(TEXTS[0], return_tensors=True)
     assert list(ids) == ["translation_token_ids"]
-    assert (
-        tokenizer.decode(ids["translation_token_ids"], skip_special_tokens=True) == text["translation_text"]
-    )
+    assert tokenizer.decode(ids["translation_token_ids"], skip_special_tokens=True) == text["translation_text"]
     (both,) = ours(TEXTS[0], return_tensors=True, return_text=True)
     assert set(both) == {"translation_token_ids", "translation_text"}
 
@@ -179,9 +171,7 @@ def test_several_translations_of_each_input(ours: TranslationPipeline) -> None:
     assert ours(TEXTS, num_return_sequences=3, batch_size=4) == alone
 
 
-def test_search_settings_may_be_given_anywhere(
-    ours: TranslationPipeline, tokenizer: PreTrainedTokenizerFast
-) -> None:
+def test_search_settings_may_be_given_anywhere(ours: TranslationPipeline, tokenizer: PreTrainedTokenizerFast) -> None:
     def ids(translator: TranslationPipeline, **settings: Any) -> list[int]:
         return translator(TEXTS[0], return_tensors=True, **settings)[0]["translation_token_ids"].tolist()
 
@@ -191,14 +181,7 @@ def test_search_settings_may_be_given_anywhere(
     assert ids(ours, num_beams=1, max_new_tokens=4) == greedy
     assert ids(ours, generate_kwargs={"num_beams": 1, "max_new_tokens": 4}) == greedy
     assert ids(ours, generation_config=GenerationConfig(num_beams=1, max_new_tokens=4)) == greedy
-    assert (
-        ids(
-            pipeline(
-                "translation", model=model, tokenizer=tokenizer, device="cpu", num_beams=1, max_new_tokens=4
-            )
-        )
-        == greedy
-    )
+    assert ids(pipeline("translation", model=model, tokenizer=tokenizer, device="cpu", num_beams=1, max_new_tokens=4)) == greedy
     forced = {"suppress_tokens": [2], "num_beams": 2}
     source = inputs["input_ids"].shape[1]
     assert len(ids(ours, **forced, extra_length=3)) == 1 + source + 3
@@ -250,9 +233,7 @@ def test_older_checkpoints_bring_a_prefix_for_their_languages(tokenizer: PreTrai
 
 def test_multilingual_tokenizers_are_told_the_languages(tokenizer: PreTrainedTokenizerFast) -> None:
     class Multilingual(PreTrainedTokenizerFast):
-        def _build_translation_inputs(
-            self, text: str, src_lang: Any = None, tgt_lang: Any = None, **kwargs: Any
-        ) -> Any:
+        def _build_translation_inputs(self, text: str, src_lang: Any = None, tgt_lang: Any = None, **kwargs: Any) -> Any:
             if src_lang is None or tgt_lang is None:
                 raise ValueError("Translation requires a `src_lang` and a `tgt_lang` for this model")
             inputs = self(text, **kwargs)
@@ -309,9 +290,7 @@ def test_text_that_spells_a_target_language_chooses_none(several: TranslationPip
     assert spelled[0] == 3 and 4 not in spelled
 
 
-def test_target_languages_that_are_not_there_are_refused(
-    several: TranslationPipeline, ours: TranslationPipeline
-) -> None:
+def test_target_languages_that_are_not_there_are_refused(several: TranslationPipeline, ours: TranslationPipeline) -> None:
     parts = {"model": several.model, "tokenizer": several.tokenizer, "device": "cpu"}
     for wrong in (
         lambda: several(TEXTS[0], tgt_lang="it"),
@@ -364,9 +343,7 @@ def test_a_text_is_split_into_sentences_and_joined(ours: TranslationPipeline) ->
     assert ours(" \n", split_sentences="en") == [{"translation_text": ""}]
 
 
-def test_sentences_of_all_texts_share_batches(
-    ours: TranslationPipeline, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sentences_of_all_texts_share_batches(ours: TranslationPipeline, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [TEXT, "", "One. Two. Three. Four.", " ", TEXT, "\n"]
     expected = [ours(text, split_sentences="en")[0] for text in texts]
     sizes: list[int] = []
@@ -402,9 +379,7 @@ def test_texts_are_read_as_far_as_a_batch_needs(ours: TranslationPipeline) -> No
         list(ours(iter([TEXT, 7]), split_sentences="en"))
 
 
-def test_the_language_is_found_where_it_is_named(
-    ours: TranslationPipeline, tokenizer: PreTrainedTokenizerFast
-) -> None:
+def test_the_language_is_found_where_it_is_named(ours: TranslationPipeline, tokenizer: PreTrainedTokenizerFast) -> None:
     def translator(task: str = "translation", **settings: Any) -> TranslationPipeline:
         return pipeline(task, model=ours.model, tokenizer=tokenizer, device="cpu", **settings)
 
@@ -434,9 +409,7 @@ def test_joined_sentences_have_one_translation(ours: TranslationPipeline, settin
             ours(inputs, split_sentences="en", **settings)
 
 
-def test_without_the_library_the_sentence_says_what_to_install(
-    ours: TranslationPipeline, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_the_library_the_sentence_says_what_to_install(ours: TranslationPipeline, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sentencex", None)
     with pytest.raises(ImportError, match="pip install sentencex"):
         ours(TEXT, split_sentences="en")

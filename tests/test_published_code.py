@@ -79,9 +79,7 @@ def test_a_folder_translates_without_the_package(folder: Path, tmp_path: Path) -
     from transformers import pipeline
 
     copy = tmp_path / "copy"
-    done = run_elsewhere(
-        WITHOUT_THE_PACKAGE, str(folder), str(copy), json.dumps(TEXTS), home=tmp_path / "elsewhere"
-    )
+    done = run_elsewhere(WITHOUT_THE_PACKAGE, str(folder), str(copy), json.dumps(TEXTS), home=tmp_path / "elsewhere")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
     here = pipeline("translation", model=str(folder), device="cpu")
@@ -95,9 +93,7 @@ def test_a_folder_translates_without_the_package(folder: Path, tmp_path: Path) -
 
 def test_without_the_package_the_flag_is_asked_for(folder: Path, tmp_path: Path) -> None:
     script = "import sys; from transformers import pipeline; pipeline('translation', model=sys.argv[1])"
-    done = run_elsewhere(
-        "import sys; sys.modules['vaswani_transformer'] = None; " + script, str(folder), home=tmp_path
-    )
+    done = run_elsewhere("import sys; sys.modules['vaswani_transformer'] = None; " + script, str(folder), home=tmp_path)
     assert done.returncode != 0
     assert "trust_remote_code" in done.stderr
 
@@ -106,9 +102,7 @@ def test_a_moved_folder_still_works(folder: Path, tmp_path: Path) -> None:
     from transformers import pipeline
 
     moved = shutil.copytree(folder, tmp_path / "moved away")
-    assert pipeline("translation", model=str(moved), device="cpu")(TEXTS) == pipeline(
-        "translation", model=str(folder), device="cpu"
-    )(TEXTS)
+    assert pipeline("translation", model=str(moved), device="cpu")(TEXTS) == pipeline("translation", model=str(folder), device="cpu")(TEXTS)
 
 
 def test_a_folder_holds_no_pickle(folder: Path) -> None:
@@ -134,8 +128,6 @@ def test_no_text_of_the_travelling_code_looks_like_an_import() -> None:
     """transformers finds relative imports with a regular expression, in docstrings too."""
     from transformers.dynamic_module_utils import get_relative_import_files
 
-    files = get_relative_import_files(
-        str(Path(pipeline_translation.__file__).with_name("modeling_vaswani.py"))
-    )
+    files = get_relative_import_files(str(Path(pipeline_translation.__file__).with_name("modeling_vaswani.py")))
     assert {Path(name).stem for name in files} == set(TRAVELLING) - {"modeling_vaswani"}
     assert all(Path(name).is_file() for name in files)

@@ -49,15 +49,11 @@ def help_of(script: str) -> str:
 
 def check_command(words: list[str]) -> None:
     """A command is one of ours that exists and takes these options, or a well-known one of somebody else's."""
-    while words and re.fullmatch(
-        r"[A-Z_]+=.*", words[0]
-    ):  # settings in front, as in OMP_NUM_THREADS=1 python ...
+    while words and re.fullmatch(r"[A-Z_]+=.*", words[0]):  # settings in front, as in OMP_NUM_THREADS=1 python ...
         words = words[1:]
     if words[0] in NOT_OURS or words[:3] == ["python", "-m", "venv"]:
         return
-    script = next(
-        (word for word in words if word.startswith("scripts/") and word.endswith((".py", ".sh"))), None
-    )
+    script = next((word for word in words if word.startswith("scripts/") and word.endswith((".py", ".sh"))), None)
     assert script is not None, f"nobody tests the command {shlex.join(words)}"
     launcher = words[: words.index(script)]
     assert launcher[:1] == ["bash"] or launcher[-1:] == ["python"] or launcher[:2] == ["accelerate", "launch"]
@@ -65,9 +61,7 @@ def check_command(words: list[str]) -> None:
     arguments = words[words.index(script) + 1 :]
     for option in (word.partition("=")[0] for word in arguments if word.startswith("--")):
         known = help_of(script) if script.endswith(".py") else (ROOT / script).read_text(encoding="utf-8")
-        assert re.search(rf"(?<![\w-]){re.escape(option)}(?![\w-])", known), (
-            f"{script} does not know {option}"
-        )
+        assert re.search(rf"(?<![\w-]){re.escape(option)}(?![\w-])", known), f"{script} does not know {option}"
     check_recipe(arguments)
 
 
@@ -87,9 +81,7 @@ def test_the_long_way_is_made_of_commands_that_exist() -> None:
 
 
 def test_the_two_commands_are_there() -> None:
-    assert {"bash scripts/quickstart.sh", "bash scripts/test.sh"} <= {
-        shlex.join(words) for words in commands()
-    }
+    assert {"bash scripts/quickstart.sh", "bash scripts/test.sh"} <= {shlex.join(words) for words in commands()}
 
 
 def test_every_command_exists_and_knows_its_options() -> None:
@@ -132,9 +124,7 @@ def test_recipes_in_the_text_load() -> None:
 
 
 def test_files_that_are_named_exist() -> None:
-    linked = [
-        target.partition("#")[0] for target in re.findall(r"\]\(([^)\s]+)\)", readme()) if "://" not in target
-    ]
+    linked = [target.partition("#")[0] for target in re.findall(r"\]\(([^)\s]+)\)", readme()) if "://" not in target]
     coded = re.findall(r"`((?:vaswani_transformer|scripts|tests|model_cards|\.ci)/[\w./-]*)`", readme())
     missing = [name for name in {*linked, *coded} if name and not (ROOT / name).exists()]
     assert not missing
@@ -144,13 +134,9 @@ def test_results_are_those_of_the_cards() -> None:
     """Row by row: the model links to its card, and the score is one that the card's metadata holds."""
     rows = re.findall(r"^\| \[\w+\]\((model_cards/\w+\.md)\) \|(.*)\|$", readme(), flags=re.MULTILINE)
     assert {path for path, _ in rows} == {
-        str(card.relative_to(ROOT))
-        for card in (ROOT / "model_cards").glob("*.md")
-        if card.stem not in ("template", "converted")
+        str(card.relative_to(ROOT)) for card in (ROOT / "model_cards").glob("*.md") if card.stem not in ("template", "converted")
     }
     for path, cells in rows:
         _, test_set, metric, score, _ = (cell.strip() for cell in cells.split("|"))
         results = ModelCard.load(ROOT / path).data.eval_results
-        assert (test_set, metric, score) in {
-            (result.dataset_name, result.metric_name, f"{result.metric_value:.2f}") for result in results
-        }
+        assert (test_set, metric, score) in {(result.dataset_name, result.metric_name, f"{result.metric_value:.2f}") for result in results}

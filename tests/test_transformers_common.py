@@ -34,9 +34,7 @@ def find_transformers_tests() -> Path:
     """
     folder = Path(SOURCE).resolve() / "tests"
     if not (folder / "test_modeling_common.py").is_file():
-        raise FileNotFoundError(
-            f"TRANSFORMERS_SOURCE is {SOURCE}, but {folder} has no test_modeling_common.py."
-        )
+        raise FileNotFoundError(f"TRANSFORMERS_SOURCE is {SOURCE}, but {folder} has no test_modeling_common.py.")
     package = sys.modules.setdefault("tests", types.ModuleType("tests"))
     package.__path__ = [*getattr(package, "__path__", []), str(folder)]
     return folder
@@ -55,10 +53,7 @@ def mixin(folder: Path, module: str, name: str) -> type:
     return getattr(importlib.import_module(f"tests.{module}"), name)
 
 
-PYTEST_MARKS = {
-    name: getattr(pytest.mark, name)
-    for name in ("filterwarnings", "parametrize", "skip", "skipif", "usefixtures", "xfail")
-}
+PYTEST_MARKS = {name: getattr(pytest.mark, name) for name in ("filterwarnings", "parametrize", "skip", "skipif", "usefixtures", "xfail")}
 
 
 class KnownMarks:
@@ -130,9 +125,7 @@ class TestVaswani(MODEL_TESTS, GENERATION_TESTS, unittest.TestCase):  # type: ig
             "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES": VaswaniForConditionalGeneration.__name__,
         }
         for table, name in entries.items():
-            cls.enterClassContext(
-                mock.patch.dict(getattr(modeling_auto, table), {VaswaniConfig.model_type: name})
-            )
+            cls.enterClassContext(mock.patch.dict(getattr(modeling_auto, table), {VaswaniConfig.model_type: name}))
 
     def setUp(self) -> None:
         self.model_tester = SmallModel()

@@ -75,9 +75,7 @@ def explained(path: Path) -> Iterator[None]:
         number, where = _system_error(error)
         cause = _CAUSES.get(number)
         # A file that may not be read does not keep `path` from being written
-        if number in (errno.EACCES, errno.EPERM) and (
-            where.startswith(str(path.parent)) or where in map(str, path.parents)
-        ):
+        if number in (errno.EACCES, errno.EPERM) and (where.startswith(str(path.parent)) or where in map(str, path.parents)):
             cause = _FORBIDDEN
         if cause is None:
             raise

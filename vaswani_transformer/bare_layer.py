@@ -62,9 +62,7 @@ def attend(
     return found.transpose(1, 2).reshape(-1, queries.shape[1] * queries.shape[3])
 
 
-def attention_weights(
-    queries: torch.Tensor, keys: torch.Tensor, mask: torch.Tensor | None, scaling: float
-) -> torch.Tensor:
+def attention_weights(queries: torch.Tensor, keys: torch.Tensor, mask: torch.Tensor | None, scaling: float) -> torch.Tensor:
     """softmax(Q K^T / sqrt(d_k)) of equation 1, `[B, H, T, positions]`; `mask` is added to the scores, and `scaling` is 1 / sqrt(d_k)."""
     scores = torch.matmul(queries * scaling, keys.transpose(-2, -1))
     if mask is not None:
@@ -92,9 +90,7 @@ def bare(module: nn.Module) -> Function:
 
 def hiding(visible: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """0 where a position is visible, and elsewhere the lowest number there is, to be added to attention's scores."""
-    return torch.zeros(visible.shape, dtype=dtype, device=visible.device).masked_fill(
-        ~visible, torch.finfo(dtype).min
-    )
+    return torch.zeros(visible.shape, dtype=dtype, device=visible.device).masked_fill(~visible, torch.finfo(dtype).min)
 
 
 class Unpadded:
@@ -129,9 +125,7 @@ def can_run_bare(stack: Any) -> bool:
 
 def _is_untouched(stack: nn.Module) -> bool:
     """Whether nobody (such as Accelerate, where a model is larger than its device) must be told when a part of `stack` runs."""
-    return not any(
-        part._forward_hooks or part._forward_pre_hooks or "forward" in vars(part) for part in stack.modules()
-    )
+    return not any(part._forward_hooks or part._forward_pre_hooks or "forward" in vars(part) for part in stack.modules())
 
 
 __all__ = ["BareLayer"]

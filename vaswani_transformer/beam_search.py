@@ -52,9 +52,7 @@ class SentenceSearch:
     The sentence is done at its limit, or when nothing is open.
     """
 
-    def __init__(
-        self, number: int, limit: int, beams: int, wanted: int, penalty: Penalty, is_predictable: bool
-    ) -> None:
+    def __init__(self, number: int, limit: int, beams: int, wanted: int, penalty: Penalty, is_predictable: bool) -> None:
         """Begin with one empty hypothesis.
 
         Args:
@@ -229,14 +227,10 @@ class GnmtBeamSearch:
         longest = sequences.shape[1] - prompts.shape[1]
         return GenerateBeamEncoderDecoderOutput(
             sequences=sequences,
-            sequences_scores=torch.tensor(
-                [worth for worth, _ in results], dtype=self.dtype, device=prompts.device
-            ),
+            sequences_scores=torch.tensor([worth for worth, _ in results], dtype=self.dtype, device=prompts.device),
             beam_indices=self._on_device([filled(h.rows, longest, -1) for _, h in results]),
             encoder_attentions=encoder_outputs.get("attentions") if config.output_attentions else None,
-            encoder_hidden_states=encoder_outputs.get("hidden_states")
-            if config.output_hidden_states
-            else None,
+            encoder_hidden_states=encoder_outputs.get("hidden_states") if config.output_hidden_states else None,
             **self.recorder.steps(),
         )
 
@@ -342,9 +336,7 @@ class StepRecorder:
             "cross_attentions": config.output_attentions,
             "decoder_hidden_states": config.output_hidden_states,
         }
-        self._steps: dict[str, list[Any]] = {
-            name: [] for name, on in wanted.items() if on and config.return_dict_in_generate
-        }
+        self._steps: dict[str, list[Any]] = {name: [] for name, on in wanted.items() if on and config.return_dict_in_generate}
         self.is_on = bool(self._steps)
 
     def add(self, outputs: ModelOutput, logits: torch.Tensor, log_probs: torch.Tensor) -> None:

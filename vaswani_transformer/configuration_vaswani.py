@@ -195,11 +195,7 @@ class VaswaniConfig(PreTrainedConfig):
             )
 
     def _check_sizes(self) -> None:
-        stacks = [
-            f"{side}_{part}"
-            for side in ("encoder", "decoder")
-            for part in ("layers", "attention_heads", "ffn_dim")
-        ]
+        stacks = [f"{side}_{part}" for side in ("encoder", "decoder") for part in ("layers", "attention_heads", "ffn_dim")]
         for name in (
             "vocab_size",
             "target_vocab_size",
@@ -219,10 +215,7 @@ class VaswaniConfig(PreTrainedConfig):
             value = getattr(self, name)
             for token in value if isinstance(value, list) else [value]:
                 if token is not None and not 0 <= token < entries:
-                    raise ValueError(
-                        f"`{name}` is {token}, but the vocabulary has the ids 0 to {entries - 1}; "
-                        "change it or `vocab_size`."
-                    )
+                    raise ValueError(f"`{name}` is {token}, but the vocabulary has the ids 0 to {entries - 1}; change it or `vocab_size`.")
 
     def _default_head_dim(self) -> int:
         heads = self.encoder_attention_heads
@@ -233,8 +226,7 @@ class VaswaniConfig(PreTrainedConfig):
             )
         if heads < 1 or self.d_model % heads:
             raise ValueError(
-                f"{heads} attention heads do not divide `d_model` = {self.d_model} evenly; change one of "
-                "them or set `head_dim`."
+                f"{heads} attention heads do not divide `d_model` = {self.d_model} evenly; change one of them or set `head_dim`."
             )
         return self.d_model // heads
 

@@ -180,9 +180,7 @@ class FoldedSource:
 
     def keep(self, sentences: Sequence[int]) -> None:
         """Go on with these of the B sentences only, in an order of `closed_up`."""
-        self.keys, self.values, self.shift = (
-            part[sentences] for part in (self.keys, self.values, self.shift)
-        )
+        self.keys, self.values, self.shift = (part[sentences] for part in (self.keys, self.values, self.shift))
 
 
 def move(part: torch.Tensor, sentences: Sequence[int], dim: int) -> None:
@@ -210,9 +208,7 @@ def less_offset(module: nn.Module) -> tuple[Function, float]:
 
 def can_fold(attention: Any, encoded: Unpadded) -> bool:
     """Whether `FoldedSource` is for plain weights and these sources: one, short, in a precision that bears a product more."""
-    are_plain = all(
-        type(part) in (nn.Linear, PackedLinear) for part in (attention.q_proj, attention.out_proj)
-    )
+    are_plain = all(type(part) in (nn.Linear, PackedLinear) for part in (attention.q_proj, attention.out_proj))
     sentences, positions = encoded.shape
     is_short = sentences == 1 and positions <= attention.head_dim
     return are_plain and is_short and torch.finfo(encoded.rows.dtype).bits >= 32

@@ -80,9 +80,7 @@ class PaperSearch(GenerationMixin):
     ) -> GenerationConfig:
         """Where the caller gave no limit, set the longest source's; `token_limits` then gives each sentence its own."""
         extra = generation_config.extra_length
-        generation_config._limited_by_source = (
-            extra is not None and has_default_max_length and generation_config.max_new_tokens is None
-        )
+        generation_config._limited_by_source = extra is not None and has_default_max_length and generation_config.max_new_tokens is None
         if generation_config._limited_by_source:
             generation_config.max_new_tokens = inputs_tensor.shape[1] + extra
             if getattr(self.config, "position_embedding_type", None) == "learned":
@@ -110,9 +108,7 @@ class PaperSearch(GenerationMixin):
         if not is_recorded and is_plain and can_run_bare(encoder):
             encoded = encode(encoder, inputs_tensor, mask)
             return {**model_kwargs, "encoder_outputs": BaseModelOutput(last_hidden_state=encoded)}
-        return super()._prepare_text_encoder_decoder_kwargs_for_generation(
-            inputs_tensor, model_kwargs, model_input_name, generation_config
-        )
+        return super()._prepare_text_encoder_decoder_kwargs_for_generation(inputs_tensor, model_kwargs, model_input_name, generation_config)
 
     def _prepare_cache_for_generation(
         self,
@@ -128,9 +124,7 @@ class PaperSearch(GenerationMixin):
         )
         is_plain = generation_config.cache_implementation is None and "past_key_values" not in model_kwargs
         if not (is_ours and is_plain and can_step(self, generation_config, model_kwargs)):
-            super()._prepare_cache_for_generation(
-                generation_config, model_kwargs, generation_mode, *args, **kwargs
-            )
+            super()._prepare_cache_for_generation(generation_config, model_kwargs, generation_mode, *args, **kwargs)
 
     def _sample(
         self,
@@ -151,13 +145,9 @@ class PaperSearch(GenerationMixin):
         )
         steps = steps_of(self, input_ids, generation_config, kwargs) if is_plain else None
         if isinstance(steps, DecoderSteps):
-            return greedy_search(
-                steps, input_ids, in_place(logits_processor), limits.tolist(), generation_config, streamer
-            )
+            return greedy_search(steps, input_ids, in_place(logits_processor), limits.tolist(), generation_config, streamer)
         criteria = StoppingCriteriaList([*stopping_criteria, TokenLimits(limits, input_ids.shape[1])])
-        return super()._sample(
-            input_ids, logits_processor, criteria, generation_config, synced_gpus, streamer, **kwargs
-        )
+        return super()._sample(input_ids, logits_processor, criteria, generation_config, synced_gpus, streamer, **kwargs)
 
     def _beam_search(
         self,
@@ -187,9 +177,7 @@ class PaperSearch(GenerationMixin):
             )
             return search.run(kwargs["encoder_outputs"])
         criteria = StoppingCriteriaList([*stopping_criteria, TokenLimits(limits, input_ids.shape[1])])
-        return super()._beam_search(
-            input_ids, logits_processor, criteria, generation_config, synced_gpus, **kwargs
-        )
+        return super()._beam_search(input_ids, logits_processor, criteria, generation_config, synced_gpus, **kwargs)
 
 
 def check_search_settings(config: GenerationConfig) -> None:
@@ -204,9 +192,7 @@ def check_search_settings(config: GenerationConfig) -> None:
             f'length_penalty_type is {penalty!r}; choose "gnmt" for ((5 + length) / 6)^length_penalty or None for length^length_penalty.'
         )
     if extra is not None and (isinstance(extra, bool) or not isinstance(extra, int) or extra < 0):
-        raise ValueError(
-            f"extra_length is {extra!r}; it is the number of tokens that a translation may have beyond its source, 0 or more."
-        )
+        raise ValueError(f"extra_length is {extra!r}; it is the number of tokens that a translation may have beyond its source, 0 or more.")
     if penalty == "gnmt" and (config.num_beams or 1) > 1:
         if config.do_sample:
             raise ValueError(
@@ -219,9 +205,7 @@ def check_search_settings(config: GenerationConfig) -> None:
             )
 
 
-def token_limits(
-    config: GenerationConfig, input_ids: torch.Tensor, model_kwargs: dict[str, Any]
-) -> torch.Tensor:
+def token_limits(config: GenerationConfig, input_ids: torch.Tensor, model_kwargs: dict[str, Any]) -> torch.Tensor:
     """How many tokens each sentence may get, `[B]`: its own source's plus `extra_length`, or the caller's one limit."""
     beams = max(config.num_beams or 1, config.num_return_sequences or 1)
     room = config.max_length - input_ids.shape[1]
@@ -249,9 +233,7 @@ def in_place(processors: LogitsProcessorList) -> LogitsProcessorList:
 class EarliestEnd(LogitsProcessor):
     """`min_length` or `min_new_tokens`, written into the scores it is given: Hugging Face's copy all scores, twice a step."""
 
-    def __init__(
-        self, rule: logits_process.MinLengthLogitsProcessor | logits_process.MinNewTokensLengthLogitsProcessor
-    ) -> None:
+    def __init__(self, rule: logits_process.MinLengthLogitsProcessor | logits_process.MinNewTokensLengthLogitsProcessor) -> None:
         self.end_tokens: torch.Tensor = rule.eos_token_id
         if isinstance(rule, logits_process.MinLengthLogitsProcessor):
             self.length = rule.min_length

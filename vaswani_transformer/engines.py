@@ -55,21 +55,15 @@ def folder_sha256(folder: Path) -> dict[str, str]:
 def _load_pytorch(folder: Path, dtype: str | None) -> tuple[Any, Any]:
     """A checkpoint, its weights packed where it knows how and the device is a CPU."""
     if dtype is not None and dtype not in _DTYPES:
-        raise ValueError(
-            f"PyTorch runs {', '.join(_DTYPES)} here, not {dtype}; choose one of them, or --engine ctranslate2."
-        )
+        raise ValueError(f"PyTorch runs {', '.join(_DTYPES)} here, not {dtype}; choose one of them, or --engine ctranslate2.")
     if (folder / "model.bin").is_file() and not (folder / "model.safetensors").is_file():
-        raise ValueError(
-            f"{folder} is an export for CTranslate2; run it with --engine ctranslate2, or give the checkpoint itself."
-        )
+        raise ValueError(f"{folder} is an export for CTranslate2; run it with --engine ctranslate2, or give the checkpoint itself.")
     device = processes().device
     model, tokenizer = load_translator(folder, device=device)
     if device.type == "cpu" and hasattr(model, "pack_weights"):
         model.float().pack_weights(dtype or "float32")
     elif dtype == "int8":
-        raise ValueError(
-            f"int8 is for this package's models on a CPU; run {folder} in bfloat16, or --engine ctranslate2."
-        )
+        raise ValueError(f"int8 is for this package's models on a CPU; run {folder} in bfloat16, or --engine ctranslate2.")
     elif dtype is not None:
         model.to(getattr(torch, dtype))
     return model, tokenizer
@@ -82,7 +76,5 @@ def _load_ctranslate2(folder: Path, dtype: str | None) -> tuple[Any, Any]:
         )
     from .interop.ctranslate2 import CTranslate2Model  # an extra, which only this engine needs
 
-    model = CTranslate2Model.from_pretrained(
-        folder, device=processes().device.type, compute_type=dtype or "default"
-    )
+    model = CTranslate2Model.from_pretrained(folder, device=processes().device.type, compute_type=dtype or "default")
     return model, AutoTokenizer.from_pretrained(folder)

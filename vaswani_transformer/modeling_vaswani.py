@@ -140,9 +140,7 @@ class VaswaniAttention(nn.Module):
         Returns:
             `[B, T, D]` and, where the implementation has them, the weights `[B, H, T, S]`.
         """
-        attention: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
-            self.config._attn_implementation, scaled_dot_product_attention
-        )
+        attention: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, scaled_dot_product_attention)
         heads, weights = attention(
             self,
             queries,
@@ -215,9 +213,7 @@ class VaswaniCrossAttention(VaswaniAttention):
 def activation(name: str) -> nn.Module:
     """The nonlinearity of that name."""
     if name not in ACT2FN:
-        raise ValueError(
-            f"There is no `activation_function` {name!r}; choose one of {', '.join(sorted(ACT2FN))}."
-        )
+        raise ValueError(f"There is no `activation_function` {name!r}; choose one of {', '.join(sorted(ACT2FN))}.")
     return ACT2FN[name]
 
 
@@ -233,9 +229,7 @@ class VaswaniLayer(GradientCheckpointingLayer):
         self.fc2 = nn.Linear(ffn_dim, config.d_model)
         self.final_layer_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
 
-    def add_and_norm(
-        self, norm: nn.LayerNorm, x: torch.Tensor, sublayer_output: torch.Tensor
-    ) -> torch.Tensor:
+    def add_and_norm(self, norm: nn.LayerNorm, x: torch.Tensor, sublayer_output: torch.Tensor) -> torch.Tensor:
         """LayerNorm(x + Dropout(Sublayer(x))), sections 3.1 and 5.4."""
         return norm(x + self.dropout(sublayer_output))
 
@@ -249,9 +243,7 @@ class VaswaniEncoderLayer(VaswaniLayer):
 
     def __init__(self, config: VaswaniConfig, layer_idx: int) -> None:
         super().__init__(config, config.encoder_ffn_dim)
-        self.self_attn = VaswaniSelfAttention(
-            config, config.encoder_attention_heads, layer_idx, is_causal=False
-        )
+        self.self_attn = VaswaniSelfAttention(config, config.encoder_attention_heads, layer_idx, is_causal=False)
         self.self_attn_layer_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
 
     def forward(
@@ -270,9 +262,7 @@ class VaswaniDecoderLayer(VaswaniLayer):
 
     def __init__(self, config: VaswaniConfig, layer_idx: int) -> None:
         super().__init__(config, config.decoder_ffn_dim)
-        self.self_attn = VaswaniSelfAttention(
-            config, config.decoder_attention_heads, layer_idx, is_causal=True
-        )
+        self.self_attn = VaswaniSelfAttention(config, config.decoder_attention_heads, layer_idx, is_causal=True)
         self.self_attn_layer_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
         self.encoder_attn = VaswaniCrossAttention(config, config.decoder_attention_heads, layer_idx)
         self.encoder_attn_layer_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
@@ -288,9 +278,7 @@ class VaswaniDecoderLayer(VaswaniLayer):
     ) -> torch.Tensor:
         attended, _ = self.self_attn(x, attention_mask, past_key_values, **kwargs)
         x = self.add_and_norm(self.self_attn_layer_norm, x, attended)
-        attended, _ = self.encoder_attn(
-            x, encoder_hidden_states, encoder_attention_mask, past_key_values, **kwargs
-        )
+        attended, _ = self.encoder_attn(x, encoder_hidden_states, encoder_attention_mask, past_key_values, **kwargs)
         x = self.add_and_norm(self.encoder_attn_layer_norm, x, attended)
         return self.add_and_norm(self.final_layer_norm, x, self.feed_forward(x))
 
@@ -324,9 +312,7 @@ class VaswaniPreTrainedModel(PreTrainedModel):
             init.ones_(module.weight)
             init.zeros_(module.bias)
 
-    def _check_and_adjust_attn_implementation(
-        self, attn_implementation: str | None, *args: Any, **kwargs: Any
-    ) -> str:
+    def _check_and_adjust_attn_implementation(self, attn_implementation: str | None, *args: Any, **kwargs: Any) -> str:
         """Refuse flash attention where its kernels would fail in the middle of a forward."""
         head_dim, value_head_dim = self.config.head_dim, self.config.value_head_dim
         if head_dim != value_head_dim and "flash" in (attn_implementation or ""):
@@ -379,15 +365,11 @@ class VaswaniStack(VaswaniPreTrainedModel):
                 f"with `decoder_`), and got {'neither' if input_ids is None else 'both'}; pass exactly one."
             )
         what = f"{type(self).__name__} got the token id"
-        remedy = (
-            "the tokenizer is another model's, or new tokens were added without `resize_token_embeddings`"
-        )
+        remedy = "the tokenizer is another model's, or new tokens were added without `resize_token_embeddings`"
         check_ids(input_ids, self.embed_tokens.weight.shape[0], what, remedy)
         return self.embed_tokens(input_ids)
 
-    def add_positions(
-        self, inputs_embeds: torch.Tensor, mask: torch.Tensor | None, past: int | torch.Tensor = 0
-    ) -> torch.Tensor:
+    def add_positions(self, inputs_embeds: torch.Tensor, mask: torch.Tensor | None, past: int | torch.Tensor = 0) -> torch.Tensor:
         """Dropout(embeddings * sqrt(D) + positions), sections 3.4, 3.5 and 5.4.
 
         Args:
@@ -401,9 +383,7 @@ class VaswaniStack(VaswaniPreTrainedModel):
         x = inputs_embeds + self._positions(inputs_embeds, mask, past)
         return self.dropout(x)
 
-    def _positions(
-        self, inputs_embeds: torch.Tensor, mask: torch.Tensor | None, past: int | torch.Tensor
-    ) -> torch.Tensor:
+    def _positions(self, inputs_embeds: torch.Tensor, mask: torch.Tensor | None, past: int | torch.Tensor) -> torch.Tensor:
         """Position vectors in the dtype of the inputs: `[L, D]` or, under a mask, `[B, L, D]`."""
         length, device = inputs_embeds.shape[1], inputs_embeds.device
         if mask is None or mask.ndim != 2:
@@ -473,9 +453,7 @@ class VaswaniEncoder(VaswaniStack):
             `last_hidden_state` `[B, S, D]`.
         """
         inputs_embeds = self.embed(input_ids, inputs_embeds)
-        mask = create_bidirectional_mask(
-            self.config, inputs_embeds=inputs_embeds, attention_mask=attention_mask
-        )
+        mask = create_bidirectional_mask(self.config, inputs_embeds=inputs_embeds, attention_mask=attention_mask)
         x = self.add_positions(inputs_embeds, attention_mask)
         for layer in self.layers:
             x = layer(x, mask, **kwargs)
@@ -534,9 +512,7 @@ class VaswaniDecoder(VaswaniStack):
         own_cache = past_key_values
         if isinstance(past_key_values, EncoderDecoderCache):
             own_cache = past_key_values.self_attention_cache
-        causal_mask = create_causal_mask(
-            self.config, inputs_embeds=inputs_embeds, attention_mask=attention_mask, past_key_values=own_cache
-        )
+        causal_mask = create_causal_mask(self.config, inputs_embeds=inputs_embeds, attention_mask=attention_mask, past_key_values=own_cache)
         source_mask = create_bidirectional_mask(
             self.config,
             inputs_embeds=inputs_embeds,
@@ -545,9 +521,7 @@ class VaswaniDecoder(VaswaniStack):
         )
         x = self.add_positions(inputs_embeds, attention_mask, past)
         for layer in self.layers:
-            x = layer(
-                x, causal_mask, encoder_hidden_states, source_mask, past_key_values=past_key_values, **kwargs
-            )
+            x = layer(x, causal_mask, encoder_hidden_states, source_mask, past_key_values=past_key_values, **kwargs)
         return BaseModelOutputWithPastAndCrossAttentions(last_hidden_state=x, past_key_values=past_key_values)
 
 
@@ -597,14 +571,8 @@ class VaswaniModel(VaswaniPreTrainedModel):
         The arguments are those of `VaswaniForConditionalGeneration`, without the labels.
         """
         if encoder_outputs is None:
-            encoder_outputs = self.encoder(
-                input_ids=input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds, **kwargs
-            )
-        encoded = (
-            encoder_outputs
-            if isinstance(encoder_outputs, BaseModelOutput)
-            else BaseModelOutput(*encoder_outputs)
-        )
+            encoder_outputs = self.encoder(input_ids=input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds, **kwargs)
+        encoded = encoder_outputs if isinstance(encoder_outputs, BaseModelOutput) else BaseModelOutput(*encoder_outputs)
         decoder_outputs = self.decoder(
             input_ids=decoder_input_ids,
             attention_mask=decoder_attention_mask,
@@ -668,9 +636,7 @@ class VaswaniForConditionalGeneration(PaperSearch, VaswaniPreTrainedModel, Gener
 
     def save_pretrained(self, *args: Any, **kwargs: Any) -> None:
         if is_packed(self):
-            raise ValueError(
-                "Packed weights cannot be saved; save the model before `pack_weights`, and pack it after loading."
-            )
+            raise ValueError("Packed weights cannot be saved; save the model before `pack_weights`, and pack it after loading.")
         super().save_pretrained(*args, **kwargs)
 
     @staticmethod
@@ -758,14 +724,11 @@ class VaswaniForConditionalGeneration(PaperSearch, VaswaniPreTrainedModel, Gener
         )
 
 
-def cross_entropy(
-    logits: torch.Tensor, labels: torch.Tensor, num_items: torch.Tensor | int | None = None
-) -> torch.Tensor:
+def cross_entropy(logits: torch.Tensor, labels: torch.Tensor, num_items: torch.Tensor | int | None = None) -> torch.Tensor:
     """Mean of -log p(label) over the labels `[B, T]` that are not -100, or their sum over `num_items`."""
     if labels.shape != logits.shape[:-1]:
         raise ValueError(
-            f"`labels` has the shape {tuple(labels.shape)} and the decoder's input "
-            f"{tuple(logits.shape[:-1])}; they must be equal."
+            f"`labels` has the shape {tuple(labels.shape)} and the decoder's input {tuple(logits.shape[:-1])}; they must be equal."
         )
     remedy = "what is not to be predicted is marked -100"
     check_ids(labels.masked_fill(labels == -100, 0), logits.shape[-1], "`labels` has the token id", remedy)

@@ -110,9 +110,7 @@ def quantized_product(weight: torch.Tensor, bias: torch.Tensor | None, rectified
     with warnings.catch_warnings():
         # The tensor type is marked for a removal that has no date; the products have no other input yet.
         warnings.filterwarnings("ignore", message=".*quantize_per_channel.*")
-        rounded = torch.quantize_per_channel(
-            weight, scales, torch.zeros(len(weight), dtype=torch.long), 0, torch.qint8
-        )
+        rounded = torch.quantize_per_channel(weight, scales, torch.zeros(len(weight), dtype=torch.long), 0, torch.qint8)
     products = torch.ops.quantized
     product = products.linear_relu_dynamic if rectified else products.linear_dynamic
     return fbgemm_product(product.default, products.linear_prepack(rounded, bias))
@@ -154,9 +152,7 @@ def pack_linear_layers(model: PreTrainedModel, dtype: WeightType) -> None:
         ValueError: a type that is not there (on this CPU), a model that is not on a CPU, has adapters or is packed already.
     """
     if dtype not in get_args(WeightType):
-        raise ValueError(
-            f"Weights cannot be packed as {dtype!r}; choose one of {', '.join(get_args(WeightType))}."
-        )
+        raise ValueError(f"Weights cannot be packed as {dtype!r}; choose one of {', '.join(get_args(WeightType))}.")
     if dtype == "float16" and not has_fbgemm():
         raise ValueError(
             "Weights cannot be packed as float16 here: PyTorch has FBGEMM's products on x86 with AVX2 only; choose float32 or bfloat16."
@@ -165,13 +161,9 @@ def pack_linear_layers(model: PreTrainedModel, dtype: WeightType) -> None:
         raise ValueError("The weights are packed already; load the model again to pack them otherwise.")
     for name, module in model.named_modules():
         if hasattr(module, "base_layer"):
-            raise ValueError(
-                f"{name} has an adapter; merge it into the weights before they are packed, with `merge_and_unload()`."
-            )
+            raise ValueError(f"{name} has an adapter; merge it into the weights before they are packed, with `merge_and_unload()`.")
     if any(parameter.device.type != "cpu" for parameter in model.parameters()):
-        raise ValueError(
-            "Packed weights are for CPUs; on a GPU, use the model as it is, in torch.bfloat16 or torch.float16."
-        )
+        raise ValueError("Packed weights are for CPUs; on a GPU, use the model as it is, in torch.bfloat16 or torch.float16.")
     to_vocabulary = model.get_output_embeddings()
     for module in list(model.modules()):
         if hasattr(module, "qkv_proj"):

@@ -50,21 +50,13 @@ class TranslationPipeline(Pipeline):
         self._split_sentences = split_sentences
         name = type(self.model).__name__
         if not getattr(self.model.config, "is_encoder_decoder", False):
-            raise ValueError(
-                f"{name} has no encoder and decoder, so it cannot translate here; use a sequence-to-sequence model."
-            )
+            raise ValueError(f"{name} has no encoder and decoder, so it cannot translate here; use a sequence-to-sequence model.")
         if self.tokenizer is None:
-            raise ValueError(
-                f"Translating with {name} needs its tokenizer; pass `tokenizer=`, or save it into the model's folder."
-            )
+            raise ValueError(f"Translating with {name} needs its tokenizer; pass `tokenizer=`, or save it into the model's folder.")
         self._task_settings = task_settings(self.model.config, self.task)
-        self._prefix = (
-            self._task_settings.pop("prefix", None) or getattr(self.model.config, "prefix", None) or ""
-        )
+        self._prefix = self._task_settings.pop("prefix", None) or getattr(self.model.config, "prefix", None) or ""
 
-    def __call__(
-        self, inputs: Any, *args: Any, split_sentences: bool | str | None = None, **kwargs: Any
-    ) -> Any:
+    def __call__(self, inputs: Any, *args: Any, split_sentences: bool | str | None = None, **kwargs: Any) -> Any:
         """Translate a string, or each string of a collection.
 
         Args:
@@ -95,9 +87,7 @@ class TranslationPipeline(Pipeline):
                 return next(self._translate_in_sentences([inputs], split, kwargs))
             return super().__call__(inputs, *args, **kwargs)
         if isinstance(inputs, (dict, bytes)) or not isinstance(inputs, (Iterable, torch.utils.data.Dataset)):
-            raise TypeError(
-                f"The input is {described(inputs)}; translate a string, or a list or generator of strings."
-            )
+            raise TypeError(f"The input is {described(inputs)}; translate a string, or a list or generator of strings.")
         if isinstance(inputs, torch.utils.data.Dataset):
             if split:
                 rows: Any = inputs
@@ -117,9 +107,7 @@ class TranslationPipeline(Pipeline):
         results = super().__call__(texts, *args, **kwargs) if texts else []
         return [result[0] for result in results] if all(len(result) == 1 for result in results) else results
 
-    def _translate_in_sentences(
-        self, texts: Iterable[Any], split: bool | str, settings: dict[str, Any]
-    ) -> Iterator[list[dict[str, str]]]:
+    def _translate_in_sentences(self, texts: Iterable[Any], split: bool | str, settings: dict[str, Any]) -> Iterator[list[dict[str, str]]]:
         """What `__call__` gives for each of `texts`; they are read as far as the next batch of sentences needs."""
         language = self._language_to_split(split, settings)
         self._check_that_sentences_join(settings)
@@ -136,9 +124,7 @@ class TranslationPipeline(Pipeline):
         results = super().__call__(sentences(), **{**settings, "num_workers": 0})
         return self._joined(results, gaps_ahead)
 
-    def _joined(
-        self, results: Iterable[list[dict[str, str]]], gaps_ahead: deque[list[str]]
-    ) -> Iterator[list[dict[str, str]]]:
+    def _joined(self, results: Iterable[list[dict[str, str]]], gaps_ahead: deque[list[str]]) -> Iterator[list[dict[str, str]]]:
         """Put translated sentences together to texts as soon as each is complete."""
         translations: list[str] = []
         for (record,) in results:
@@ -204,9 +190,7 @@ class TranslationPipeline(Pipeline):
             search |= {"stop_strings": stop_sequence, "tokenizer": self.tokenizer}
         return given(before), {**(generate_kwargs or {}), **search}, given(after)
 
-    def preprocess(
-        self, text: Any, truncation: Any = False, src_lang: str | None = None, tgt_lang: str | None = None
-    ) -> dict[str, Any]:
+    def preprocess(self, text: Any, truncation: Any = False, src_lang: str | None = None, tgt_lang: str | None = None) -> dict[str, Any]:
         """Tokenise one string; one without a word is marked, and a stand-in takes its row in the batch."""
         check_text(text, "An input")
         is_blank = not text.strip()
@@ -224,9 +208,7 @@ class TranslationPipeline(Pipeline):
 
     def _is_ours(self) -> bool:
         """Whether the model has nothing else that could be told a language."""
-        return getattr(self.model.config, "model_type", None) == "vaswani" and not hasattr(
-            self.tokenizer, "_build_translation_inputs"
-        )
+        return getattr(self.model.config, "model_type", None) == "vaswani" and not hasattr(self.tokenizer, "_build_translation_inputs")
 
     def _forward(self, model_inputs: dict[str, Any], **search: Any) -> dict[str, torch.Tensor]:
         """Token ids `[B, num_return_sequences, T]`; a blank string's are all padding, and the model never sees its row."""
@@ -235,13 +217,9 @@ class TranslationPipeline(Pipeline):
         rows = (~is_blank).nonzero().squeeze(-1)
         output_ids = torch.empty((0, 0), dtype=torch.long, device=is_blank.device)
         if len(rows):
-            output_ids = self._generate(
-                {name: taken(value, rows) for name, value in model_inputs.items()}, settings
-            )
+            output_ids = self._generate({name: taken(value, rows) for name, value in model_inputs.items()}, settings)
         wanted = len(output_ids) // len(rows) if len(rows) else settings.get("num_return_sequences") or 1
-        all_ids = output_ids.new_full(
-            (len(is_blank), wanted, output_ids.shape[-1]), self.tokenizer.pad_token_id or 0
-        )
+        all_ids = output_ids.new_full((len(is_blank), wanted, output_ids.shape[-1]), self.tokenizer.pad_token_id or 0)
         all_ids[rows] = output_ids.view(len(rows), wanted, output_ids.shape[-1])
         return {"output_ids": all_ids, "is_blank": is_blank}
 
@@ -293,9 +271,7 @@ class TranslationPipeline(Pipeline):
         defaults = {**DEFAULT_SETTINGS, **self._task_settings, "pad_token_id": self.tokenizer.pad_token_id}
         if known.get("max_length") is not None or known.get("extra_length") is not None:
             defaults.pop("max_new_tokens")
-        missing = {
-            name: value for name, value in defaults.items() if known.get(name) is None and value is not None
-        }
+        missing = {name: value for name, value in defaults.items() if known.get(name) is None and value is not None}
         if own is None:
             return {**missing, **search}
         # `generate` wants either a whole configuration or single settings.
@@ -356,13 +332,9 @@ def language_prefix(tokenizer: Any, language: str | None) -> list[int]:
         return [known[language]]
     if known:
         problem = "needs the target language" if language is None else f"does not translate into {language!r}"
-        raise ValueError(
-            f"This model {problem}; choose one of {', '.join(known)} (tgt_lang, or --target-language)."
-        )
+        raise ValueError(f"This model {problem}; choose one of {', '.join(known)} (tgt_lang, or --target-language).")
     if language is not None:
-        raise ValueError(
-            f"This model has no choice of target languages, so {language!r} cannot be asked of it; leave it out."
-        )
+        raise ValueError(f"This model has no choice of target languages, so {language!r} cannot be asked of it; leave it out.")
     return []
 
 
@@ -454,11 +426,7 @@ def join_sentences(sentences: Sequence[str], gaps: Sequence[str]) -> str:
 def check_text(text: Any, what: str) -> None:
     """Raise a `TypeError` unless `text` is a string."""
     if not isinstance(text, str):
-        hint = (
-            "; of a data set's rows, pass one column: KeyDataset(dataset, column)"
-            if isinstance(text, dict)
-            else ""
-        )
+        hint = "; of a data set's rows, pass one column: KeyDataset(dataset, column)" if isinstance(text, dict) else ""
         raise TypeError(f"{what} is {described(text)} and not a string{hint}.")
 
 

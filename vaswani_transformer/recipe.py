@@ -80,9 +80,7 @@ class CorpusSpec:
                 raise ValueError(f"a corpus of format '{self.format}' needs `{name}`; add it to the recipe.")
         _require_at_least(self, 1, "limit")
         if self.target_language is not None and not re.fullmatch(r"[\w-]+", self.target_language):
-            raise ValueError(
-                f"`target_language` must be a language's code, such as fr or pt-BR, not {self.target_language!r}."
-            )
+            raise ValueError(f"`target_language` must be a language's code, such as fr or pt-BR, not {self.target_language!r}.")
 
 
 @dataclass(frozen=True)
@@ -140,9 +138,7 @@ class TokenizerSettings:
 
     def __post_init__(self) -> None:
         if self.vocab_size is None and self.method != "keep":
-            raise ValueError(
-                f"`vocab_size` is missing, which `method: {self.method}` needs; add it to the recipe."
-            )
+            raise ValueError(f"`vocab_size` is missing, which `method: {self.method}` needs; add it to the recipe.")
         _require_at_least(self, 1, "vocab_size", "min_frequency")
 
 
@@ -204,9 +200,7 @@ class TrainingSettings:
     trackers: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        _require_at_least(
-            self, 1, "updates", "warmup_updates", "log_every", "validate_every", "checkpoint_every"
-        )
+        _require_at_least(self, 1, "updates", "warmup_updates", "log_every", "validate_every", "checkpoint_every")
         _require_at_least(self, 1, "average_checkpoints", "patience")
         _require_at_least(self, self.average_checkpoints, "keep_last_checkpoints")
         _require_at_least(self, 0, "seed", "keep_best_checkpoints")
@@ -321,16 +315,12 @@ class Recipe:
                 raise ValueError(_unknown_key("model", key, {"preset", *fields}))
         if (preset := self.model.get("preset", "base")) not in PRESETS:
             raise ValueError(_unknown_value("model.preset", preset, PRESETS))
-        self.model_config(
-            vocab_size=self.tokenizer.vocab_size
-        )  # a wrong size is told before hours of preparing data
+        self.model_config(vocab_size=self.tokenizer.vocab_size)  # a wrong size is told before hours of preparing data
 
     def _check_languages(self) -> None:
         trained = self.translates_into
         if "mul" in self.target_languages:
-            raise ValueError(
-                "`mul` is no language to translate into; set `target_language` in each of `data.train`."
-            )
+            raise ValueError("`mul` is no language to translate into; set `target_language` in each of `data.train`.")
         for split, specs in self.data.by_split.items():
             for spec in specs:
                 if (language := self.languages_of(spec)[1]) not in trained:
@@ -339,9 +329,7 @@ class Recipe:
                         "set its `target_language`."
                     )
         if self.batching.temperature != 1 and not self.target_languages:
-            raise ValueError(
-                "`batching.temperature` is for several target languages; name `target_language` in each of `data.train`."
-            )
+            raise ValueError("`batching.temperature` is for several target languages; name `target_language` in each of `data.train`.")
 
     def _check_fine_tuning(self) -> None:
         for key in self.model:
@@ -387,9 +375,7 @@ class Recipe:
 
     def to_yaml(self) -> str:
         """Every setting, defaults included, in a form that `parse_recipe` reads back to an equal recipe."""
-        return yaml.safe_dump(
-            _plain(dataclasses.asdict(self)), sort_keys=False, allow_unicode=True, width=120
-        )
+        return yaml.safe_dump(_plain(dataclasses.asdict(self)), sort_keys=False, allow_unicode=True, width=120)
 
 
 def load_recipe(path: str | Path, overrides: typing.Sequence[str] = ()) -> Recipe:
@@ -401,9 +387,7 @@ def load_recipe(path: str | Path, overrides: typing.Sequence[str] = ()) -> Recip
     """
     path = Path(path)
     if not path.is_file():
-        raise FileNotFoundError(
-            f"There is no recipe file {path}; the recipes that come with the project are in scripts/recipes."
-        )
+        raise FileNotFoundError(f"There is no recipe file {path}; the recipes that come with the project are in scripts/recipes.")
     try:
         tree = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -438,9 +422,7 @@ def _apply_override(tree: dict[str, Any], override: str) -> None:
     try:
         node[last] = yaml.safe_load(value)
     except yaml.YAMLError as error:
-        raise ValueError(
-            f"The value of the override {override!r} is not valid YAML; put it in quotes."
-        ) from error
+        raise ValueError(f"The value of the override {override!r} is not valid YAML; put it in quotes.") from error
 
 
 def _parse(kind: Any, value: Any, where: str) -> Any:

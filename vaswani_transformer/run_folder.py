@@ -143,9 +143,7 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except json.JSONDecodeError as error:
-        raise ValueError(
-            f"{path}:{error.lineno} is not valid JSON ({error.msg}); delete it and run the stage again."
-        ) from error
+        raise ValueError(f"{path}:{error.lineno} is not valid JSON ({error.msg}); delete it and run the stage again.") from error
 
 
 def read_json_lines(path: Path, growing: bool = False) -> Iterator[dict[str, Any]]:

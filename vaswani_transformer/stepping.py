@@ -129,9 +129,7 @@ class ModelSteps:
             # The cross-attention's keys and values are the same for all hypotheses of a sentence.
             self.model_kwargs["past_key_values"].self_attention_cache.reorder_cache(chosen)
         newest = 1 if self.model_kwargs["use_cache"] else None
-        inputs = self.model.prepare_inputs_for_generation(
-            self.input_ids, next_sequence_length=newest, **self.model_kwargs
-        )
+        inputs = self.model.prepare_inputs_for_generation(self.input_ids, next_sequence_length=newest, **self.model_kwargs)
         self.outputs = self.model(**inputs, return_dict=True)
         return self._logits()[:, :width]
 
@@ -145,9 +143,7 @@ class ModelSteps:
         self.model_kwargs = {name: select_rows(value, rows) for name, value in self.model_kwargs.items()}
 
     def _logits(self) -> torch.Tensor:
-        self.model_kwargs = self.model._update_model_kwargs_for_generation(
-            self.outputs, self.model_kwargs, is_encoder_decoder=True
-        )
+        self.model_kwargs = self.model._update_model_kwargs_for_generation(self.outputs, self.model_kwargs, is_encoder_decoder=True)
         return self.outputs.logits[:, -1].unflatten(0, (-1, self.beams))
 
 
@@ -195,9 +191,7 @@ class DecoderSteps:
 
     def _forget(self, rows: torch.Tensor) -> None:
         """Drop from the past what none of the hypotheses that go on descends from."""
-        chosen = torch.zeros(self.past.shape[:2], dtype=torch.bool, device=rows.device).scatter_(
-            1, rows, True
-        )
+        chosen = torch.zeros(self.past.shape[:2], dtype=torch.bool, device=rows.device).scatter_(1, rows, True)
         is_alive = ((self.past == 0) & chosen.unsqueeze(-1)).any(1)
         most = int(is_alive.sum(-1).max())
         kept = is_alive.to(torch.int8).argsort(dim=-1, descending=True, stable=True)[:, :most]

@@ -122,9 +122,7 @@ def benchmark_run(
 
 
 @pytest.fixture
-def make_work(
-    parallel_files: tuple[str, str], little: Shape, benchmark_run: tuple[RunFolder, EncodedCorpus]
-) -> Callable[..., Work]:
+def make_work(parallel_files: tuple[str, str], little: Shape, benchmark_run: tuple[RunFolder, EncodedCorpus]) -> Callable[..., Work]:
     """A round of so many updates of a little model."""
 
     def make(batching: Batching, updates: int, dropout: float = 0.1) -> Work:

@@ -42,9 +42,7 @@ def expected(model: Any, batch: Batch, **settings: int) -> Batch:
 
 
 @pytest.mark.parametrize("beams", [1, 4])
-def test_ours_search_as_the_checkpoint_says(
-    beams: int, entries: dict[str, Entry], checkpoint: Path, batch: Batch
-) -> None:
+def test_ours_search_as_the_checkpoint_says(beams: int, entries: dict[str, Entry], checkpoint: Path, batch: Batch) -> None:
     model = VaswaniForConditionalGeneration.from_pretrained(checkpoint).eval()
     own = expected(model, batch, num_beams=beams)
     assert any(own) and max(map(len, own)) <= max(map(len, batch)) + 6
@@ -53,9 +51,7 @@ def test_ours_search_as_the_checkpoint_says(
 
 
 @pytest.mark.parametrize("beams", [1, 4])
-def test_marian_searches_as_its_folder_says(
-    beams: int, entries: dict[str, Entry], checkpoint: Path, batch: Batch, tmp_path: Path
-) -> None:
+def test_marian_searches_as_its_folder_says(beams: int, entries: dict[str, Entry], checkpoint: Path, batch: Batch, tmp_path: Path) -> None:
     """One sentence, so that the limit is the same alone and in a batch."""
     model = MarianMTModel.from_pretrained(export_marian(checkpoint, tmp_path / "marian")).eval()
     limit = len(batch[0]) + 6
@@ -68,9 +64,7 @@ def test_ctranslate2_finds_greedily_what_marian_finds(entries: dict[str, Entry],
 
 
 @pytest.mark.parametrize("beams", [1, 4])
-def test_ctranslate2_searches_as_the_checkpoint_says(
-    beams: int, entries: dict[str, Entry], batch: Batch
-) -> None:
+def test_ctranslate2_searches_as_the_checkpoint_says(beams: int, entries: dict[str, Entry], batch: Batch) -> None:
     folder = entries["ctranslate2-as-ours"].arguments["folder"]
     assert folder == entries["ctranslate2"].arguments["folder"]
     model = CTranslate2Model.from_pretrained(folder)
@@ -88,9 +82,7 @@ def test_everybody_translates_within_the_limits(name: str, entries: dict[str, En
 
 @pytest.mark.parametrize("beams", [1, 4])
 @pytest.mark.parametrize("name", [*ON_CPU, "ours-bf16"])
-def test_everybody_takes_as_many_steps_as_asked(
-    name: str, beams: int, entries: dict[str, Entry], batch: Batch
-) -> None:
+def test_everybody_takes_as_many_steps_as_asked(name: str, beams: int, entries: dict[str, Entry], batch: Batch) -> None:
     contestant = entries[name].load()
     found = contestant.token_ids(contestant.translate(contestant.prepare(batch), beams, 5))
     assert [len(tokens) for tokens in found] == [5] * len(batch)

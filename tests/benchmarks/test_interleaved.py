@@ -22,9 +22,7 @@ class Clock:
         return self.now
 
 
-def runs_that_take(
-    wall: Clock, cpu: Clock, seconds: dict[str, list[float]], calls: list[str]
-) -> dict[str, Callable[[], str]]:
+def runs_that_take(wall: Clock, cpu: Clock, seconds: dict[str, list[float]], calls: list[str]) -> dict[str, Callable[[], str]]:
     """Contestants that take the listed seconds, one after the other, and compute for half of them."""
 
     def run_of(name: str) -> Callable[[], str]:
@@ -43,9 +41,7 @@ def runs_that_take(
 def test_everybody_runs_by_turns_in_an_order_that_turns_round() -> None:
     wall, cpu, calls = Clock(), Clock(), list[str]()
     seconds = {"a": [50.0, 8, 4, 6], "b": [50.0, 2, 4, 3], "c": [50.0, 1, 1, 1]}
-    measured = interleave(
-        runs_that_take(wall, cpu, seconds, calls), repeats=3, warm_ups=1, wall_clock=wall, cpu_clock=cpu
-    )
+    measured = interleave(runs_that_take(wall, cpu, seconds, calls), repeats=3, warm_ups=1, wall_clock=wall, cpu_clock=cpu)
     assert calls == [*"cba", *"abc", *"cba", *"abc"]
     assert measured == {
         "a": Measurement((8, 4, 6), (4, 2, 3), "a4"),

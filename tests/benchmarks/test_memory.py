@@ -24,9 +24,7 @@ def test_a_process_of_its_own_with_no_more_than_it_needs(checkpoint: Path, tmp_p
 def test_what_the_device_holds_is_looked_at_while_it_runs(checkpoint: Path, tmp_path: Path) -> None:
     (entry,) = enter(["ctranslate2"], checkpoint, tmp_path, device="cpu", threads=1)
     use = iter([1000, 1500, 7000])
-    measured = peak_memory(
-        entry.module, entry.arguments, BATCHES, 1, device_bytes_used=lambda: next(use, 2000)
-    )
+    measured = peak_memory(entry.module, entry.arguments, BATCHES, 1, device_bytes_used=lambda: next(use, 2000))
     assert measured["device_peak_bytes"] == 6000
 
 

@@ -37,9 +37,7 @@ def test_what_cannot_be_built_says_why() -> None:
 
 def test_a_process_that_dies_is_told_of() -> None:
     with (
-        pytest.raises(
-            RuntimeError, match="its process ended with status 3; there may be too little memory for all"
-        ),
+        pytest.raises(RuntimeError, match="its process ended with status 3; there may be too little memory for all"),
         OwnProcess("it", partial(SimpleNamespace, round=partial(os._exit, 3))) as process,
     ):
         process.round(1)

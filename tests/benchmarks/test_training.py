@@ -78,9 +78,7 @@ def test_ratios_are_of_tokens_a_second(results: dict[str, Any]) -> None:
     rows = {row["contestant"]: row for row in results["speed"] if row["threads"] == 1}
     loop, grouped = (rows[name]["target_tokens"] for name in ("marian", "trainer-grouped"))
     assert loop == rows["ours"]["target_tokens"] != grouped
-    assert rows["ours-bf16"]["ratio"] == pytest.approx(
-        {"median": (8 / 4 + 9 / 5) / 2, "low": 9 / 5, "high": 8 / 4}
-    )
+    assert rows["ours-bf16"]["ratio"] == pytest.approx({"median": (8 / 4 + 9 / 5) / 2, "low": 9 / 5, "high": 8 / 4})
     assert rows["ours-bf16"]["cpu_ratio"]["median"] == pytest.approx(6 / 2)
     assert rows["trainer-grouped"]["ratio"]["low"] == pytest.approx(9 / 7 * grouped / loop)
     leads = {row["as"]: row for row in results["leads"] if row["threads"] == 1}
@@ -93,18 +91,14 @@ def test_ratios_are_of_tokens_a_second(results: dict[str, Any]) -> None:
     assert leads["trainer-grouped"]["ratio"]["high"] == pytest.approx(6 / 4 * loop / grouped)
 
 
-def test_what_was_measured_on_what(
-    results: dict[str, Any], parallel_files: tuple[str, str], tmp_path: Path
-) -> None:
+def test_what_was_measured_on_what(results: dict[str, Any], parallel_files: tuple[str, str], tmp_path: Path) -> None:
     assert results["shapes"]["tiny"]["d_model"] == 16
     assert results["corpus"]["pairs"] == 1500 and list(results["corpus"]["sha256"]) == [
         "train.en",
         "train.de",
     ]
     assert results["settings"]["batch_tokens"] == 512
-    assert str(Path(parallel_files[0]).parent) not in json.dumps(
-        {k: v for k, v in results.items() if k != "command"}
-    )
+    assert str(Path(parallel_files[0]).parent) not in json.dumps({k: v for k, v in results.items() if k != "command"})
     write_report(results, tmp_path)
     assert json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))["leads"][0]["as"] == "marian"
 
@@ -140,9 +134,7 @@ def test_what_cannot_be_measured_is_refused(given: dict[str, Any], message: str)
         Settings(**given)
 
 
-def test_a_gpu_gets_larger_shapes_and_batches(
-    monkeypatch: pytest.MonkeyPatch, parallel_files: tuple[str, str]
-) -> None:
+def test_a_gpu_gets_larger_shapes_and_batches(monkeypatch: pytest.MonkeyPatch, parallel_files: tuple[str, str]) -> None:
     planned: list[Any] = []
 
     def stop(batching: str, recipe: Recipe, *rest: Any) -> None:

@@ -52,11 +52,7 @@ def results() -> dict[str, Any]:
 
 
 def rows(text: str) -> list[list[str]]:
-    return [
-        line.strip("| ").split(" | ")
-        for line in text.splitlines()
-        if line.startswith("|") and "---" not in line
-    ]
+    return [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("|") and "---" not in line]
 
 
 def test_ours_stands_beside_the_goals(results: dict[str, Any]) -> None:

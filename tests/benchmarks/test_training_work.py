@@ -27,10 +27,7 @@ def test_the_load_is_counted(make_work: WorkMaker) -> None:
     assert load.pairs == 4
     assert load.target_tokens == sum(map(sum, targets))
     assert load.padded_target_tokens == 3 * max(targets[0]) + targets[1][0]
-    assert load.flops == sum(
-        training_flops(work.config, len(s), max(s), max(t), sum(t))
-        for s, t in zip(sources, targets, strict=True)
-    )
+    assert load.flops == sum(training_flops(work.config, len(s), max(s), max(t), sum(t)) for s, t in zip(sources, targets, strict=True))
 
 
 def test_batches_are_those_of_the_engine(make_work: WorkMaker) -> None:

@@ -39,9 +39,7 @@ def test_everybody_is_measured_in_every_setting(results: dict[str, Any], tmp_pat
     settings = [(beams, size) for beams in (2, 1) for size in (1, 2)]
     measured = [(row["beams"], row["batch_size"], row["contestant"]) for row in results["speed"]]
     assert measured == [(*setting, name) for setting in settings for name in ON_CPU]
-    assert [(row["beams"], row["contestant"]) for row in results["quality"]] == [
-        (beams, name) for beams in (2, 1) for name in ON_CPU
-    ]
+    assert [(row["beams"], row["contestant"]) for row in results["quality"]] == [(beams, name) for beams in (2, 1) for name in ON_CPU]
     for row in results["speed"]:
         assert row["test_set"] == "tiny" and row["sentences"] == 3 and row["target_tokens"] > 0
         assert len(row["all_seconds"]) == len(row["all_cpu_seconds"]) == 2 and min(row["all_seconds"]) > 0
@@ -81,9 +79,7 @@ def test_what_was_measured_on_what(
     assert test_set["source_tokens"] == sum(map(len, ids))
     assert {"torch", "transformers", "ctranslate2", "sacrebleu"} <= results["versions"].keys()
     assert list(results["contestants"]) == list(ON_CPU)
-    assert str(checkpoint.parent.parent) not in json.dumps(
-        {k: v for k, v in results.items() if k != "command"}
-    )
+    assert str(checkpoint.parent.parent) not in json.dumps({k: v for k, v in results.items() if k != "command"})
 
 
 def test_batches_are_of_sentences_evenly_spaced_and_sorted_by_length() -> None:
@@ -102,9 +98,7 @@ def test_results_come_after_every_setting(checkpoint: Path, files: ParallelFiles
     """Two test sets, one contestant, its memory too."""
     settings = replace(QUICK, contestants=("ours-packed",), batch_sizes=(2,), beams=(1,), memory=True)
     other = replace(files, name="other")
-    rows = [
-        len(so_far["speed"]) for so_far in benchmark_translation(str(checkpoint), [files, other], settings)
-    ]
+    rows = [len(so_far["speed"]) for so_far in benchmark_translation(str(checkpoint), [files, other], settings)]
     assert rows == [1, 2]
 
 
@@ -164,7 +158,4 @@ def test_the_command(checkpoint: Path, files: ParallelFiles, tmp_path: Path) -> 
     ]
     refused = run(checkpoint, "--source", files.source)
     assert refused.returncode == 1
-    assert (
-        refused.stderr.splitlines()[-1]
-        == "error: Give --source and --reference, or --set NAME SOURCE REFERENCE."
-    )
+    assert refused.stderr.splitlines()[-1] == "error: Give --source and --reference, or --set NAME SOURCE REFERENCE."

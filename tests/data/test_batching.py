@@ -57,9 +57,7 @@ def test_every_pair_is_in_exactly_one_batch_and_every_batch_within_budget(
     lengths: list[tuple[int, int]], source_tokens: int, target_tokens: int, epoch: int
 ) -> None:
     sources, targets = np.array(lengths, dtype=np.int32).T
-    batches = plan_batches(
-        sources, targets, source_tokens=source_tokens, target_tokens=target_tokens, seed=3, epoch=epoch
-    )
+    batches = plan_batches(sources, targets, source_tokens=source_tokens, target_tokens=target_tokens, seed=3, epoch=epoch)
     assert sorted(itertools.chain.from_iterable(as_lists(batches))) == list(range(len(lengths)))
     for batch in batches:
         assert 1 <= len(batch) * sources[batch].max() <= source_tokens
@@ -109,12 +107,8 @@ def test_a_million_pairs_are_planned() -> None:
     assert np.bincount(np.concatenate(list(batches))).max() == 1
 
 
-@pytest.mark.parametrize(
-    ("sorted_at_once", "sampled", "cut_at_once"), [(64, 4, 7), (512, 64, 1000), (1, 1, 1)]
-)
-def test_working_in_blocks_changes_nothing(
-    monkeypatch: pytest.MonkeyPatch, sorted_at_once: int, sampled: int, cut_at_once: int
-) -> None:
+@pytest.mark.parametrize(("sorted_at_once", "sampled", "cut_at_once"), [(64, 4, 7), (512, 64, 1000), (1, 1, 1)])
+def test_working_in_blocks_changes_nothing(monkeypatch: pytest.MonkeyPatch, sorted_at_once: int, sampled: int, cut_at_once: int) -> None:
     whole = as_lists(plan(epoch=3))
     monkeypatch.setattr(batching, "_SORTED_AT_ONCE", sorted_at_once)
     monkeypatch.setattr(batching, "_SAMPLED", sampled)
@@ -162,9 +156,7 @@ GROUPS = (np.arange(len(SOURCES)) % 10 == 0).astype(np.uint16)
 
 def tempered(temperature: float, epoch: int = 0) -> BatchPlan:
     budgets = {"source_tokens": BUDGET, "target_tokens": BUDGET}
-    return plan_batches(
-        SOURCES, TARGETS, **budgets, seed=1, epoch=epoch, groups=GROUPS, temperature=temperature
-    )
+    return plan_batches(SOURCES, TARGETS, **budgets, seed=1, epoch=epoch, groups=GROUPS, temperature=temperature)
 
 
 def test_at_temperature_1_groups_change_nothing() -> None:
@@ -195,9 +187,7 @@ def test_temperature_takes_a_few_bytes_a_pair_more(monkeypatch: pytest.MonkeyPat
     lengths, groups = corpus_lengths(pairs), np.arange(pairs, dtype=np.uint16) % 3
     tempered(2.0)  # imports
     tracemalloc.start()
-    batches = plan_batches(
-        *lengths, source_tokens=3000, target_tokens=3000, seed=1, epoch=0, groups=groups, temperature=2.0
-    )
+    batches = plan_batches(*lengths, source_tokens=3000, target_tokens=3000, seed=1, epoch=0, groups=groups, temperature=2.0)
     held, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert len(batches) > 1000

@@ -73,9 +73,7 @@ def assert_safe_and_lossless(tokenizer: PreTrainedTokenizerFast, text: str) -> N
         "a</s>b",
     ],
 )
-def test_any_text_comes_back_and_never_becomes_a_control_token(
-    tokenizer: PreTrainedTokenizerFast, text: str
-) -> None:
+def test_any_text_comes_back_and_never_becomes_a_control_token(tokenizer: PreTrainedTokenizerFast, text: str) -> None:
     assert_safe_and_lossless(tokenizer, text)
 
 
@@ -84,11 +82,7 @@ def test_arbitrary_text_comes_back(text: str) -> None:
     assert_safe_and_lossless(TRAINED, text)
 
 
-@given(
-    st.lists(st.sampled_from(["</s>", "<pad>", "<s>", "<", "/", "s", ">", " ", "\n", "pad", "家"])).map(
-        "".join
-    )
-)
+@given(st.lists(st.sampled_from(["</s>", "<pad>", "<s>", "<", "/", "s", ">", " ", "\n", "pad", "家"])).map("".join))
 def test_no_combination_spells_a_control_token(text: str) -> None:
     assert_safe_and_lossless(TRAINED, text)
 
@@ -109,10 +103,7 @@ def test_control_tokens_have_the_ids_of_the_contract(tokenizer: PreTrainedTokeni
 
 
 def test_a_word_has_the_same_ids_at_the_start_of_a_sentence_as_inside() -> None:
-    assert (
-        TRAINED("house house", add_special_tokens=False)["input_ids"]
-        == TRAINED("house")["input_ids"][:-1] * 2
-    )
+    assert TRAINED("house house", add_special_tokens=False)["input_ids"] == TRAINED("house")["input_ids"][:-1] * 2
 
 
 def test_long_text_is_never_cut(tokenizer: PreTrainedTokenizerFast) -> None:
@@ -179,16 +170,12 @@ def test_what_is_not_text_is_named() -> None:
 
 
 def test_target_languages_are_control_tokens_that_no_text_spells(tmp_path: Path) -> None:
-    train_tokenizer([*SENTENCES, "<2de> <2fr>"], VOCAB_SIZE, target_languages=["de", "fr"]).save_pretrained(
-        tmp_path
-    )
+    train_tokenizer([*SENTENCES, "<2de> <2fr>"], VOCAB_SIZE, target_languages=["de", "fr"]).save_pretrained(tmp_path)
     tokenizer = AutoTokenizer.from_pretrained(tmp_path)
     assert target_languages(tokenizer) == {"de": 3, "fr": 4}
     assert_safe_and_lossless(tokenizer, "<2de>the house<2fr> </s>")
     assert not {3, 4} & set(tokenizer("<2de>the house<2fr>")["input_ids"])
-    assert (
-        tokenizer.decode([4, *tokenizer("the house")["input_ids"]], skip_special_tokens=True) == "the house"
-    )
+    assert tokenizer.decode([4, *tokenizer("the house")["input_ids"]], skip_special_tokens=True) == "the house"
     with pytest.raises(ValueError, match=r"5 control tokens and the 256 bytes need 261"):
         train_tokenizer(SENTENCES, 260, target_languages=["de", "fr"])
 

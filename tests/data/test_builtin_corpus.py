@@ -47,9 +47,7 @@ def the(noun: str, adjective: str | None = None, plural: bool = False) -> NounPh
     return NounPhrase(NOUN[noun], words.THE, plural, ADJECTIVE[adjective] if adjective else None)
 
 
-def with_determiner(
-    determiner: words.Determiner, noun: str, adjective: str | None = None, plural: bool = False
-) -> NounPhrase:
+def with_determiner(determiner: words.Determiner, noun: str, adjective: str | None = None, plural: bool = False) -> NounPhrase:
     return replace(the(noun, adjective, plural), determiner=determiner)
 
 
@@ -95,9 +93,7 @@ PARADIGMS: list[tuple[words.Determiner, str, str | None, bool, str]] = [
 
 
 @pytest.mark.parametrize(("determiner", "noun", "adjective", "plural", "expected"), PARADIGMS)
-def test_noun_phrase_in_four_cases(
-    determiner: words.Determiner, noun: str, adjective: str | None, plural: bool, expected: str
-) -> None:
+def test_noun_phrase_in_four_cases(determiner: words.Determiner, noun: str, adjective: str | None, plural: bool, expected: str) -> None:
     phrase = with_determiner(determiner, noun, adjective, plural)
     assert [phrase.german(case) for case in range(4)] == expected.split("|")
 
@@ -363,9 +359,7 @@ def test_relative_clause_has_commas_around_it_but_none_before_the_full_stop() ->
         ("without", "ohne", words.ACCUSATIVE, Pronoun(words.HE), ("without him", "ohne ihn")),
     ],
 )  # fmt: skip
-def test_prepositions(
-    english: str, german: str, case: int, phrase: Nominal, expected: tuple[str, str]
-) -> None:
+def test_prepositions(english: str, german: str, case: int, phrase: Nominal, expected: tuple[str, str]) -> None:
     assert prepositional(english, german, case, phrase) == expected
 
 
@@ -434,13 +428,8 @@ def test_the_corpus_does_not_depend_on_the_hash_seed(corpus: dict[str, list[tupl
         "PYTHONHASHSEED": "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1",
         "PYTHONIOENCODING": "utf-8",
     }
-    elsewhere = subprocess.run(
-        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
-    )
-    assert (
-        elsewhere.stdout.strip()
-        == hashlib.sha256(repr([corpus[split] for split in SPLITS]).encode()).hexdigest()
-    )
+    elsewhere = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert elsewhere.stdout.strip() == hashlib.sha256(repr([corpus[split] for split in SPLITS]).encode()).hexdigest()
 
 
 @pytest.mark.parametrize(
@@ -453,9 +442,7 @@ def test_the_corpus_does_not_depend_on_the_hash_seed(corpus: dict[str, list[tupl
         (r"\b(ihm|ihr|ihnen|mir|uns)\b", 500), (r"\bEs gibt|gibt es\b", 100), (r"\b(Studenten|Jungen|Nachbarn|Herrn)\b", 500),
     ],
 )  # fmt: skip
-def test_every_construction_is_frequent(
-    corpus: dict[str, list[tuple[str, str]]], pattern: str, least: int
-) -> None:
+def test_every_construction_is_frequent(corpus: dict[str, list[tuple[str, str]]], pattern: str, least: int) -> None:
     assert sum(bool(re.search(pattern, german)) for _, german in corpus["train"]) >= least
 
 

@@ -77,9 +77,7 @@ def test_a_run_folder_outlives_the_cache_and_the_other_way_round(tmp_path: Path,
     assert content(tmp_path / "b") == MADE
 
 
-def test_large_files_take_no_second_place_and_small_ones_may_be_edited(
-    tmp_path: Path, cache_folder: Path
-) -> None:
+def test_large_files_take_no_second_place_and_small_ones_may_be_edited(tmp_path: Path, cache_folder: Path) -> None:
     provide(tmp_path / "a", "encoded", FACTS, maker(tmp_path / "a"))
     (entry,) = entries(cache_folder)
     assert os.path.samefile(tmp_path / "a" / "source.bin", entry / "source.bin")
@@ -143,9 +141,7 @@ def test_a_failure_while_making_keeps_nothing(tmp_path: Path, cache_folder: Path
     assert not entries(cache_folder)
 
 
-def test_unknown_content_and_a_cache_that_is_off_share_nothing(
-    tmp_path: Path, cache_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unknown_content_and_a_cache_that_is_off_share_nothing(tmp_path: Path, cache_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     provide(tmp_path / "a", "encoded", None, maker(tmp_path / "a"))
     monkeypatch.setenv("VASWANI_CACHE", "off")
     provide(tmp_path / "b", "encoded", FACTS, maker(tmp_path / "b"))
@@ -153,9 +149,7 @@ def test_unknown_content_and_a_cache_that_is_off_share_nothing(
     assert not cache_folder.exists()
 
 
-def test_a_cache_that_cannot_be_written_is_told_and_done_without(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cache_that_cannot_be_written_is_told_and_done_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VASWANI_CACHE", "/proc/nowhere")
     with pytest.warns(UserWarning, match=r"not shared with other runs: .*Set VASWANI_CACHE to"):
         provide(tmp_path / "a", "encoded", FACTS, maker(tmp_path / "a"))

@@ -69,9 +69,7 @@ def test_a_limit_reads_no_further(tmp_path: Path) -> None:
 
 
 def test_different_line_counts_are_told_with_both_counts(tmp_path: Path) -> None:
-    with pytest.raises(
-        ValueError, match=r"t\.de has 2 lines but .*t\.en has 4: line-aligned.*fetch both again"
-    ):
+    with pytest.raises(ValueError, match=r"t\.de has 2 lines but .*t\.en has 4: line-aligned.*fetch both again"):
         read(lines_spec(tmp_path, b"1\n2\n3\n4\n", b"1\n2\n"), tmp_path)
     with pytest.raises(ValueError, match=r"t\.en has 1 lines but .*t\.de has 2:"):
         read(lines_spec(tmp_path, b"1\n", b"1\n2"), tmp_path)
@@ -89,9 +87,7 @@ def test_damaged_archives_are_told(tmp_path: Path, ending: str) -> None:
     spec = lines_spec(tmp_path, many, many, ending)
     path = tmp_path / f"t.de{ending}"
     path.write_bytes(path.read_bytes()[:-500])
-    with pytest.raises(
-        ValueError, match=rf"t\.de{ending} cannot be decompressed beyond line \d+ .*fetch it again"
-    ):
+    with pytest.raises(ValueError, match=rf"t\.de{ending} cannot be decompressed beyond line \d+ .*fetch it again"):
         read(spec, tmp_path)
     path.write_bytes(b"this is no archive")
     with pytest.raises(ValueError, match=rf"t\.de{ending} cannot be decompressed beyond line 0 "):
@@ -168,9 +164,7 @@ def test_tables_with_columns_of_other_names(tmp_path: Path, name: str) -> None:
     write_table(tmp_path / name, ("english", "german"))
     spec = CorpusSpec(format="table", path=name, source_column="english", target_column="german")
     assert texts(read(spec, tmp_path)) == TEXTS
-    with pytest.raises(
-        ValueError, match=rf"{name}:\d has no column `en`; available are `id`, `english`, `german`"
-    ):
+    with pytest.raises(ValueError, match=rf"{name}:\d has no column `en`; available are `id`, `english`, `german`"):
         read(CorpusSpec(format="table", path=name), tmp_path)
 
 
@@ -217,9 +211,7 @@ def test_jsonl_in_translation_format_and_with_missing_values(tmp_path: Path) -> 
         ("t.xlsx", b"", r"t\.xlsx is of no known kind of table.*\.tsv, \.csv, \.jsonl, \.parquet"),
     ],
 )
-def test_damaged_tables_are_told_with_the_row(
-    tmp_path: Path, name: str, content: bytes, message: str
-) -> None:
+def test_damaged_tables_are_told_with_the_row(tmp_path: Path, name: str, content: bytes, message: str) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(ValueError, match=message):
         read(CorpusSpec(format="table", path=name), tmp_path)
@@ -251,9 +243,7 @@ def test_hub_data_sets_name_the_languages_they_have(hub_folder: Path) -> None:
 
 
 def test_hub_data_sets_with_a_wrong_split(hub_folder: Path) -> None:
-    with pytest.raises(
-        ValueError, match=r"data set pairs tain cannot be loaded; check path, name and split.*tain"
-    ):
+    with pytest.raises(ValueError, match=r"data set pairs tain cannot be loaded; check path, name and split.*tain"):
         read(CorpusSpec(format="hub", path="pairs", split="tain"), hub_folder)
 
 
@@ -269,16 +259,12 @@ def test_the_built_in_corpus_in_both_directions(tmp_path: Path) -> None:
 
 def test_file_hashes_are_those_of_the_bytes(tmp_path: Path) -> None:
     spec = lines_spec(tmp_path, as_lines(0), as_lines(1), ".gz")
-    expected = {
-        name: hashlib.sha256((tmp_path / name).read_bytes()).hexdigest() for name in ("t.en.gz", "t.de.gz")
-    }
+    expected = {name: hashlib.sha256((tmp_path / name).read_bytes()).hexdigest() for name in ("t.en.gz", "t.de.gz")}
     assert file_hashes(spec, tmp_path, LANGUAGES) == expected
 
 
 def test_hashes_without_files_are_those_of_the_text(hub_folder: Path) -> None:
-    expected = hashlib.sha256(
-        "".join(f"{source}\n{target}\n" for source, target in TEXTS).encode()
-    ).hexdigest()
+    expected = hashlib.sha256("".join(f"{source}\n{target}\n" for source, target in TEXTS).encode()).hexdigest()
     spec = CorpusSpec(format="hub", path="pairs", split="train")
     assert file_hashes(spec, hub_folder, LANGUAGES) == {"pairs:train": expected}
     streamed = CorpusSpec(format="hub", path="pairs", split="train", streaming=True)
@@ -320,10 +306,7 @@ def test_scripts_without_spaces_count_characters() -> None:
 
 def test_a_megabyte_without_a_space_is_too_long() -> None:
     assert reason("x" * 1_000_000, "y") == "too_long"
-    assert (
-        reason("Donaudampfschifffahrtsgesellschaftskapitänsmützenabzeichen", "badge", max_length_ratio=1)
-        is None
-    )
+    assert reason("Donaudampfschifffahrtsgesellschaftskapitänsmützenabzeichen", "badge", max_length_ratio=1) is None
 
 
 def test_length_ratio() -> None:
@@ -397,10 +380,7 @@ def test_the_report_adds_up_and_counts_along() -> None:
 
 def test_the_outcome_does_not_depend_on_the_number_of_processes() -> None:
     """Of 5,000 pairs, so several chunks; duplicates and held-out sources lie in other chunks than what they repeat."""
-    pairs = [
-        SentencePair(f"number {i % 3000}", " " if i % 500 == 0 else f" Nummer {i % 3000}", "n", i)
-        for i in range(5000)
-    ]
+    pairs = [SentencePair(f"number {i % 3000}", " " if i % 500 == 0 else f" Nummer {i % 3000}", "n", i) for i in range(5000)]
     held_out = [SentencePair("number 7", "", "h", 1), SentencePair("number 2999", "", "h", 2)]
     outcomes = []
     for processes in (1, 2, 3):

@@ -73,17 +73,13 @@ def test_a_corpus_of_one_language_has_no_numbers(corpus: EncodedCorpus) -> None:
     assert not (corpus.folder / "languages.bin").exists()
 
 
-def test_a_pickled_tokenizer_still_makes_no_control_ids(
-    tokenizer: PreTrainedTokenizerFast, tmp_path: Path
-) -> None:
+def test_a_pickled_tokenizer_still_makes_no_control_ids(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
     corpus = encode_corpus(PAIRS[1:2], pickle.loads(pickle.dumps(tokenizer)), tmp_path / "c", max_tokens=30)
     source, target = corpus.pair(0)
     assert not {0, 1, 2} & {*source[:-1].tolist(), *target[:-1].tolist()}
 
 
-def test_padding_and_truncation_of_an_earlier_call_do_not_matter(
-    tokenizer: PreTrainedTokenizerFast, tmp_path: Path
-) -> None:
+def test_padding_and_truncation_of_an_earlier_call_do_not_matter(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
     before = tokenizer_hash(tokenizer)
     for earlier in ({"max_length": 3, "truncation": True}, {"max_length": 50, "padding": "max_length"}):
         tokenizer("the house", **earlier)
@@ -127,9 +123,7 @@ def test_more_pairs_than_one_batch(tokenizer: PreTrainedTokenizerFast, tmp_path:
         assert corpus.where(i) == f"n:{i}"
 
 
-def test_what_is_written_does_not_depend_on_the_number_of_processes(
-    tokenizer: PreTrainedTokenizerFast, tmp_path: Path
-) -> None:
+def test_what_is_written_does_not_depend_on_the_number_of_processes(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
     pairs = [SentencePair(f"house {i}", "Haus " * (i % 40), f"{i % 3}.en", i) for i in range(4321)]
     contents = []
     for processes in (1, 2, 3):
@@ -147,9 +141,7 @@ def test_a_killed_process_leaves_nothing(tokenizer: PreTrainedTokenizerFast, tmp
     assert not list(tmp_path.iterdir())
 
 
-def test_opening_and_batching_hold_lengths_and_no_more(
-    tokenizer: PreTrainedTokenizerFast, tmp_path: Path
-) -> None:
+def test_opening_and_batching_hold_lengths_and_no_more(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
     """Of 20,000 pairs of 2 x 18 tokens: 8 bytes a pair, where the ids would take 72 and the offsets 16."""
     text = "das Haus " * 8
     pairs = [SentencePair(text, text, "n", i) for i in range(20_000)]
@@ -206,9 +198,7 @@ def interrupted(error: BaseException) -> Iterator[SentencePair]:
     raise error
 
 
-def test_an_interrupted_encoding_leaves_what_was_there(
-    corpus: EncodedCorpus, tokenizer: PreTrainedTokenizerFast
-) -> None:
+def test_an_interrupted_encoding_leaves_what_was_there(corpus: EncodedCorpus, tokenizer: PreTrainedTokenizerFast) -> None:
     with pytest.raises(KeyboardInterrupt):
         encode_corpus(interrupted(KeyboardInterrupt()), tokenizer, corpus.folder, max_tokens=300)
     assert len(EncodedCorpus.open(corpus.folder)) == 3
@@ -245,9 +235,7 @@ def test_a_damaged_file_is_named(corpus: EncodedCorpus, name: str, damage: str) 
     path.unlink()
     if damage == "cut":
         path.write_bytes(content[:-1])
-    with pytest.raises(
-        ValueError, match=rf"{name}\.bin holds \d+ bytes, but {len(content)} belong there.*delete"
-    ):
+    with pytest.raises(ValueError, match=rf"{name}\.bin holds \d+ bytes, but {len(content)} belong there.*delete"):
         EncodedCorpus.open(corpus.folder)
 
 

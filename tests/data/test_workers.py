@@ -86,9 +86,7 @@ def test_a_killed_process_is_told_and_not_waited_for() -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         return number
 
-    with pytest.raises(
-        ChildProcessError, match=r"ended from outside \(status -9\).*memory.*run the same again"
-    ):
+    with pytest.raises(ChildProcessError, match=r"ended from outside \(status -9\).*memory.*run the same again"):
         list(map_in_order(die_at_five, range(99), 2))
 
 
@@ -101,9 +99,7 @@ def test_when_the_first_process_is_killed_the_others_go(tmp_path: Path) -> None:
         "    time.sleep(0.05)\n"
     )
     root = Path(__file__).parents[2]
-    with subprocess.Popen(
-        [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, cwd=root
-    ) as first:
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, cwd=root) as first:
         assert first.stdout is not None
         workers = {int(first.stdout.readline()) for _ in range(6)}
         first.kill()

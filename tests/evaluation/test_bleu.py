@@ -21,9 +21,7 @@ def test_paper_bleu_of_counted_ngrams() -> None:
     # 3-grams: "the cat sat" "cat sat on" of 4                  2/4
     # 4-grams: "the cat sat on" of 3                            1/3
     expected = 100 * (5 / 6 * 3 / 5 * 2 / 4 * 1 / 3) ** 0.25
-    result = paper_bleu(
-        ["the cat sat on a mat"], ["the cat sat on the mat"], target_language="en", tokenized=True
-    )
+    result = paper_bleu(["the cat sat on a mat"], ["the cat sat on the mat"], target_language="en", tokenized=True)
     assert result.score == pytest.approx(expected)
 
 
@@ -34,17 +32,13 @@ def test_counts_are_clipped_and_summed_over_the_corpus() -> None:
     #   1-grams 5/5, 2-grams 4/4, 3-grams 3/3, 4-grams 2/2
     # corpus: 7/10, 5/8, 3/6, 2/4: not the mean of the two sentences' scores
     expected = 100 * (7 / 10 * 5 / 8 * 3 / 6 * 2 / 4) ** 0.25
-    result = paper_bleu(
-        ["a a a a a", "c d e f g"], ["a a b b b", "c d e f g"], target_language="en", tokenized=True
-    )
+    result = paper_bleu(["a a a a a", "c d e f g"], ["a a b b b", "c d e f g"], target_language="en", tokenized=True)
     assert result.score == pytest.approx(expected)
 
 
 def test_brevity_penalty() -> None:
     # every n-gram of the 5 tokens matches, the reference has 6: only exp(1 - 6/5) is left
-    result = paper_bleu(
-        ["the cat sat on the"], ["the cat sat on the mat"], target_language="en", tokenized=True
-    )
+    result = paper_bleu(["the cat sat on the"], ["the cat sat on the mat"], target_language="en", tokenized=True)
     assert result.score == pytest.approx(100 * math.exp(1 - 6 / 5))
 
 
@@ -61,9 +55,7 @@ def test_splitting_compounds_turns_a_miss_into_matches() -> None:
     # reference   wir lesen die E ##AT##-##AT## Mail ##AT##-##AT## Test    8 tokens
     # only the last token is wrong: 7/8 6/7 5/6 4/5
     expected = 100 * (7 / 8 * 6 / 7 * 5 / 6 * 4 / 5) ** 0.25
-    result = paper_bleu(
-        ["wir lesen die E-Mail-Tests"], ["wir lesen die E-Mail-Test"], target_language="de", tokenized=True
-    )
+    result = paper_bleu(["wir lesen die E-Mail-Tests"], ["wir lesen die E-Mail-Test"], target_language="de", tokenized=True)
     assert result.score == pytest.approx(expected)
 
 

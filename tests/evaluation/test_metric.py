@@ -30,13 +30,9 @@ def test_batches_can_be_added_one_by_one() -> None:
     assert metric.compute()["sacrebleu"] == pytest.approx(100 * (7 / 8 * 5 / 6 * 3 / 4 * 1 / 2) ** 0.25)
 
 
-def test_the_trainer_scores_with_it(
-    model: MarianMTModel, tokenizer: PreTrainedTokenizerBase, tmp_path: str
-) -> None:
+def test_the_trainer_scores_with_it(model: MarianMTModel, tokenizer: PreTrainedTokenizerBase, tmp_path: str) -> None:
     sources, references = ["A man reads.", "The house is old and dark."], ["The dogs run.", "Yes."]
-    data = Dataset.from_dict(
-        {"input_ids": tokenizer(sources)["input_ids"], "labels": tokenizer(references)["input_ids"]}
-    )
+    data = Dataset.from_dict({"input_ids": tokenizer(sources)["input_ids"], "labels": tokenizer(references)["input_ids"]})
     trainer = Seq2SeqTrainer(
         model=model,
         args=Seq2SeqTrainingArguments(str(tmp_path), predict_with_generate=True, report_to=[], use_cpu=True),

@@ -96,9 +96,7 @@ def test_a_failed_evaluation_leaves_the_old_one(run: RunFolder, tmp_path: Path) 
     assert read_json(run.evaluation) == {"old": True}
 
 
-def test_what_does_not_fit_is_refused_in_a_sentence(
-    model: MarianMTModel, tokenizer: PreTrainedTokenizerBase, tmp_path: Path
-) -> None:
+def test_what_does_not_fit_is_refused_in_a_sentence(model: MarianMTModel, tokenizer: PreTrainedTokenizerBase, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="finish the training"):
         evaluate_run(RunFolder(tmp_path / "nothing"))
     nothing = CorpusSpec("lines", source="nowhere.en", target="nowhere.de")

@@ -28,9 +28,7 @@ def finished_run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     _write_recipe(run, folder)
     _write_averaged(run)
     _write_training(run)
-    evaluate_run(
-        run, published=[PublishedScore("toy_test", "A peer, 2020", "sacrebleu", 41.02)], progress=False
-    )
+    evaluate_run(run, published=[PublishedScore("toy_test", "A peer, 2020", "sacrebleu", 41.02)], progress=False)
     return run
 
 

@@ -97,9 +97,7 @@ def test_a_model_of_several_languages_names_them_and_how_to_choose(run: RunFolde
         ("CC BY-NC-SA 4.0 (Flickr)", {"license": "other", "license_name": "cc-by-nc-sa-4.0-flickr"}),
     ],
 )
-def test_a_licence_the_hub_does_not_know_gets_a_name(
-    run: RunFolder, licence: str, metadata: dict[str, str]
-) -> None:
+def test_a_licence_the_hub_does_not_know_gets_a_name(run: RunFolder, licence: str, metadata: dict[str, str]) -> None:
     text = run.recipe.read_text(encoding="utf-8").replace("cc-by-4.0", licence)
     run.recipe.write_text(text, encoding="utf-8")
     data = card_metadata(load_recipe(run.recipe), read_json(run.evaluation)).to_dict()

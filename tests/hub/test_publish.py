@@ -20,10 +20,7 @@ def test_the_folder_holds_what_the_hub_needs_and_nothing_else(run: RunFolder) ->
     assert [file.name for file in list_files(folder)] == PUBLISHED
     assert (folder / "model.safetensors").read_bytes() == (run.averaged / "model.safetensors").read_bytes()
     assert 'model="somebody/toy"' in (folder / "README.md").read_text(encoding="utf-8")
-    assert (
-        "AutoModelForSeq2SeqLM"
-        in json.loads((folder / "config.json").read_text(encoding="utf-8"))["auto_map"]
-    )
+    assert "AutoModelForSeq2SeqLM" in json.loads((folder / "config.json").read_text(encoding="utf-8"))["auto_map"]
     assert not list(run.path.glob(".*"))
 
 
@@ -79,9 +76,7 @@ def test_a_failure_leaves_the_folder_that_was_there(run: RunFolder) -> None:
     assert not list(run.path.glob(".*"))
 
 
-def test_a_process_without_the_package_translates_as_the_package_does(
-    run: RunFolder, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_process_without_the_package_translates_as_the_package_does(run: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
     publish(run.path, "somebody/toy", dry_run=True)
     said = capsys.readouterr().out
     model = AutoModelForSeq2SeqLM.from_pretrained(run.published)
@@ -95,9 +90,7 @@ def test_a_process_without_the_package_translates_as_the_package_does(
 
 def test_code_that_needs_the_package_is_found_out(run: RunFolder) -> None:
     code = assemble(run) / "modeling_vaswani.py"
-    text = code.read_text(encoding="utf-8").replace(
-        "from .configuration_vaswani", "from vaswani_transformer.configuration_vaswani"
-    )
+    text = code.read_text(encoding="utf-8").replace("from .configuration_vaswani", "from vaswani_transformer.configuration_vaswani")
     code.write_text(text, encoding="utf-8")
     with pytest.raises(PublishError, match="does not load without the package") as error:
         check(run.published)

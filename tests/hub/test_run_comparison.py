@@ -17,9 +17,7 @@ def _run(folder: Path, *bleu: float) -> RunFolder:
         records.append({"kind": "train", "update": 10 * i, "target_tokens": 1000 * i})
         records.append({"kind": "validation", "update": 10 * i, "bleu": score, "chrf": 2 * score})
     folder.mkdir()
-    (folder / "log.jsonl").write_text(
-        "".join(json.dumps(record) + "\n" for record in records), encoding="utf-8"
-    )
+    (folder / "log.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
     return RunFolder(folder)
 
 

@@ -54,9 +54,7 @@ def _append(run: RunFolder, *records: dict[str, Any]) -> None:
 
 
 def _validation(update: int, *translations: str) -> dict[str, Any]:
-    samples = [
-        {"source": f"s{i}", "reference": f"r{i}", "translation": text} for i, text in enumerate(translations)
-    ]
+    samples = [{"source": f"s{i}", "reference": f"r{i}", "translation": text} for i, text in enumerate(translations)]
     return {"kind": "validation", "update": update, "bleu": 1.0, "samples": samples}
 
 
@@ -70,9 +68,7 @@ def test_the_head_is_what_the_files_say(run: RunFolder, tmp_path: Path) -> None:
     assert page.fact("Best BLEU") == "30.00 after update 1,200 (chrF 50.00)"
     assert page.fact("Parameters") == "9,999"
     assert page.fact("Hardware") == "A processor, threads: 2, processes: 1"
-    score = next(t for t in read_json(run.evaluation)["test_sets"] if t["name"] == "toy_test")["metrics"][
-        "sacrebleu"
-    ]
+    score = next(t for t in read_json(run.evaluation)["test_sets"] if t["name"] == "toy_test")["metrics"]["sacrebleu"]
     assert f"{score['score']:.2f}" in page.text and score["signature"] in page.text
 
 
@@ -100,11 +96,7 @@ def test_a_training_at_work_is_told_by_its_log(run: RunFolder, tmp_path: Path) -
     run.training.unlink()
     run.evaluation.unlink()
     page = _report(run, tmp_path / "page.html")
-    assert (
-        page.fact("Training time") == "2 h 1 min"
-        and "Hardware" not in page.text
-        and "Test sets" not in page.text
-    )
+    assert page.fact("Training time") == "2 h 1 min" and "Hardware" not in page.text and "Test sets" not in page.text
     run.recipe.unlink()
     assert _report(run, tmp_path / "page.html").fact("Updates") == "1,250"
 
@@ -172,9 +164,7 @@ def _foreign(run: RunFolder) -> None:
         (lambda run: run.log.write_text('{"kind": "train", "update": 1}\n'), "The training log holds nothing that could be drawn"),
     ],
 )  # fmt: skip
-def test_bad_input_is_one_sentence(
-    run: RunFolder, tmp_path: Path, spoil: Callable[[RunFolder], Any], sentence: str
-) -> None:
+def test_bad_input_is_one_sentence(run: RunFolder, tmp_path: Path, spoil: Callable[[RunFolder], Any], sentence: str) -> None:
     page = tmp_path / "page.html"
     page.write_text("as it was", encoding="utf-8")
     spoil(run)

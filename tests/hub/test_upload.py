@@ -81,29 +81,16 @@ class Handler(BaseHTTPRequestHandler):
         return 200, {}
 
     def _info(self, body: bytes, repo: str) -> tuple[int, Any]:
-        return (
-            (200, {"id": repo})
-            if (repo, "main") in self.server.branches
-            else (404, {"error": "no such repository"})
-        )
+        return (200, {"id": repo}) if (repo, "main") in self.server.branches else (404, {"error": "no such repository"})
 
     def _validate(self, body: bytes) -> tuple[int, Any]:
         front_matter = json.loads(body)["content"].startswith("---\n")
-        return (
-            (200, {"errors": [], "warnings": []})
-            if front_matter
-            else (400, {"errors": [{"message": "no metadata"}]})
-        )
+        return (200, {"errors": [], "warnings": []}) if front_matter else (400, {"errors": [{"message": "no metadata"}]})
 
     def _preupload(self, body: bytes, repo: str, branch: str) -> tuple[int, Any]:
         files = json.loads(body)["files"]
-        modes = [
-            (file["path"], "lfs" if file["path"].endswith((".safetensors", ".png")) else "regular")
-            for file in files
-        ]
-        return 200, {
-            "files": [{"path": path, "uploadMode": mode, "shouldIgnore": False} for path, mode in modes]
-        }
+        modes = [(file["path"], "lfs" if file["path"].endswith((".safetensors", ".png")) else "regular") for file in files]
+        return 200, {"files": [{"path": path, "uploadMode": mode, "shouldIgnore": False} for path, mode in modes]}
 
     def _batch(self, body: bytes, repo: str) -> tuple[int, Any]:
         objects = [
@@ -270,6 +257,4 @@ def publish(hub: HubServer, token: str, *arguments: str) -> subprocess.Completed
         "HF_HUB_OFFLINE": "0",
     }
     command = [sys.executable, "scripts/publish.py", *arguments]
-    return subprocess.run(
-        command, cwd=ROOT, env=environment | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True
-    )
+    return subprocess.run(command, cwd=ROOT, env=environment | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True)

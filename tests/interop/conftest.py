@@ -23,9 +23,7 @@ SIZES: dict[str, Any] = {
 
 
 @pytest.fixture
-def saved(
-    tmp_path: Path, tokenizer: PreTrainedTokenizerBase
-) -> Callable[..., tuple[Path, VaswaniForConditionalGeneration]]:
+def saved(tmp_path: Path, tokenizer: PreTrainedTokenizerBase) -> Callable[..., tuple[Path, VaswaniForConditionalGeneration]]:
     """Save a model with the given settings and the paper's search; returns its folder and the model.
 
     `certainty` multiplies the logits: with more of it no rounding turns a choice.

@@ -25,9 +25,7 @@ SCRIPT = Path(__file__).parents[2] / "scripts" / "convert_checkpoint.py"
 
 def convert(kind: str, out: Path) -> Path:
     files = RECORDED / kind
-    return convert_fairseq(
-        files / "model.pt", [files / "dict.en.txt", files / "dict.de.txt"], files / "bpecodes", out
-    )
+    return convert_fairseq(files / "model.pt", [files / "dict.en.txt", files / "dict.de.txt"], files / "bpecodes", out)
 
 
 @pytest.fixture(scope="module")
@@ -128,9 +126,7 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: Any) -> None:
     runpy.run_path(str(SCRIPT), run_name="__main__")
 
 
-def test_the_script(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "some.en").write_text("The dog sleeps.\nA woman reads.\n")
     files = RECORDED / "joined"
     arguments: list[Any] = [
@@ -145,9 +141,7 @@ def test_the_script(
     run(monkeypatch, *arguments)
     assert f"{tmp_path / 'out'} is ready" in capsys.readouterr().out
     card = (tmp_path / "out" / "README.md").read_text()
-    assert (
-        "license: cc-by-nc-4.0" in card and "**Origin:** a test\n" in card and "| The dog sleeps. |" in card
-    )
+    assert "license: cc-by-nc-4.0" in card and "**Origin:** a test\n" in card and "| The dog sleeps. |" in card
     assert json.loads((tmp_path / "out" / "tokenizer_config.json").read_text())["langs"] == ["en", "sv"]
     with pytest.raises(SystemExit, match=r"^error: .*exists and is not empty"):
         run(monkeypatch, *arguments)

@@ -59,9 +59,7 @@ def tokens(sequences: torch.Tensor) -> list[list[int]]:
     return [[token for token in row if token != 0] for row in rows]
 
 
-def log_probabilities(
-    model: VaswaniForConditionalGeneration, batch: Batch, target: torch.Tensor
-) -> torch.Tensor:
+def log_probabilities(model: VaswaniForConditionalGeneration, batch: Batch, target: torch.Tensor) -> torch.Tensor:
     """Of each token of `target` `[B, T]` behind the start token, `[B, T]`, as PyTorch computes them."""
     start = torch.full((len(target), 1), 1)
     with torch.no_grad():
@@ -71,10 +69,7 @@ def log_probabilities(
 
 def scored(engine: CTranslate2Model, batch: Batch, target: torch.Tensor) -> torch.Tensor:
     """The same as the engine computes them; it scores the end too, which is left out."""
-    names = [
-        [[engine.target_names[token] for token in row] for row in rows]
-        for rows in (sources(batch), target.tolist())
-    ]
+    names = [[[engine.target_names[token] for token in row] for row in rows] for rows in (sources(batch), target.tolist())]
     return torch.tensor([result.log_probs[: target.shape[1]] for result in engine.engine.score_batch(*names)])
 
 
@@ -85,9 +80,7 @@ def target() -> torch.Tensor:
 
 
 @pytest.mark.parametrize("settings", VARIANTS.values(), ids=VARIANTS)
-def test_the_engine_computes_the_same(
-    settings: dict[str, Any], saved: Saved, tmp_path: Path, batch: Batch, target: torch.Tensor
-) -> None:
+def test_the_engine_computes_the_same(settings: dict[str, Any], saved: Saved, tmp_path: Path, batch: Batch, target: torch.Tensor) -> None:
     folder, model = saved(**settings)
     engine = load(export_ctranslate2(folder, tmp_path / "out"))
     theirs = scored(engine, batch, target)
@@ -164,9 +157,7 @@ def test_gnmt_search_ranks_by_the_papers_formula_and_never_beats_ours(
     torch.testing.assert_close(theirs.sequences_scores.double(), expected, atol=1e-4, rtol=1e-4)
 
 
-def test_n_best_come_best_first(
-    pair: tuple[VaswaniForConditionalGeneration, CTranslate2Model], batch: Batch
-) -> None:
+def test_n_best_come_best_first(pair: tuple[VaswaniForConditionalGeneration, CTranslate2Model], batch: Batch) -> None:
     _, engine = pair
     found = engine.generate(**batch, num_return_sequences=4, return_dict_in_generate=True, output_scores=True)
     ended = torch.tensor([2 in row for row in found.sequences.tolist()]).view(40, 4)
@@ -214,9 +205,7 @@ def test_what_the_engine_cannot_follow_is_refused_by_name(
         engine.generate(**batch, **settings)
 
 
-def test_other_mistakes_get_a_sentence(
-    pair: tuple[VaswaniForConditionalGeneration, CTranslate2Model], batch: Batch
-) -> None:
+def test_other_mistakes_get_a_sentence(pair: tuple[VaswaniForConditionalGeneration, CTranslate2Model], batch: Batch) -> None:
     _, engine = pair
     with pytest.raises(ValueError, match="got no source"):
         engine.generate()
@@ -232,17 +221,13 @@ def test_other_mistakes_get_a_sentence(
         engine.train()
 
 
-def test_settings_may_come_as_a_configuration(
-    pair: tuple[VaswaniForConditionalGeneration, CTranslate2Model], batch: Batch
-) -> None:
+def test_settings_may_come_as_a_configuration(pair: tuple[VaswaniForConditionalGeneration, CTranslate2Model], batch: Batch) -> None:
     _, engine = pair
     given = GenerationConfig(num_beams=1, max_new_tokens=4)
     assert engine.generate(**batch, generation_config=given).shape[1] <= 5
 
 
-@pytest.mark.parametrize(
-    ("quantization", "most"), [("int8", 0.5), ("int8_float32", 0.5), ("float16", 0.02), ("bfloat16", 0.15)]
-)
+@pytest.mark.parametrize(("quantization", "most"), [("int8", 0.5), ("int8_float32", 0.5), ("float16", 0.02), ("bfloat16", 0.15)])
 def test_smaller_weights_stay_near(
     quantization: str, most: float, saved: Saved, tmp_path: Path, batch: Batch, target: torch.Tensor
 ) -> None:

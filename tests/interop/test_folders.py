@@ -96,9 +96,7 @@ def test_the_script_exports_and_says_how_to_use_it(
         script(folder, tmp_path / "out", "--to", engine)
 
 
-def test_the_script_answers_mistakes_in_one_line(
-    saved: Saved, tmp_path: Path, script: Callable[..., None]
-) -> None:
+def test_the_script_answers_mistakes_in_one_line(saved: Saved, tmp_path: Path, script: Callable[..., None]) -> None:
     folder, _ = saved()
     with pytest.raises(SystemExit, match=r"^error: .*leave out --quantization"):
         script(folder, tmp_path / "out", "--to", "marian", "--quantization", "int8")

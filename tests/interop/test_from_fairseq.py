@@ -44,9 +44,7 @@ def answers(kind: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def loaded(converted: Path) -> tuple[VaswaniForConditionalGeneration, PreTrainedTokenizerBase]:
-    return VaswaniForConditionalGeneration.from_pretrained(converted), AutoTokenizer.from_pretrained(
-        converted
-    )
+    return VaswaniForConditionalGeneration.from_pretrained(converted), AutoTokenizer.from_pretrained(converted)
 
 
 @pytest.fixture(scope="module")
@@ -54,22 +52,15 @@ def batch(loaded: tuple[Any, Any]) -> dict[str, torch.Tensor]:
     return loaded[1]([text for text, _ in builtin_pairs("test", 100)], padding=True, return_tensors="pt")
 
 
-def test_ids_are_fairseqs(
-    batch: dict[str, torch.Tensor], loaded: tuple[Any, Any], answers: dict[str, Any], kind: str
-) -> None:
+def test_ids_are_fairseqs(batch: dict[str, torch.Tensor], loaded: tuple[Any, Any], answers: dict[str, Any], kind: str) -> None:
     assert type(loaded[1]) is FSMTTokenizer
-    rows = [
-        row[kept.bool()].tolist()
-        for row, kept in zip(batch["input_ids"], batch["attention_mask"], strict=True)
-    ]
+    rows = [row[kept.bool()].tolist() for row, kept in zip(batch["input_ids"], batch["attention_mask"], strict=True)]
     assert rows == answers["source_ids"]
     # of the pruned dictionary some segments are unknown
     assert (kind == "joined") == any(3 in row for row in rows)
 
 
-def test_logits_are_fairseqs(
-    batch: dict[str, torch.Tensor], loaded: tuple[Any, Any], answers: dict[str, Any]
-) -> None:
+def test_logits_are_fairseqs(batch: dict[str, torch.Tensor], loaded: tuple[Any, Any], answers: dict[str, Any]) -> None:
     for row, (target, expected) in enumerate(zip(answers["target_ids"], answers["logits"], strict=True)):
         with torch.no_grad():
             logits = loaded[0](
@@ -204,9 +195,7 @@ HOSTILE: dict[str, tuple[Callable[[Path], None], str]] = {
 
 
 @pytest.mark.parametrize(("attack", "sentence"), HOSTILE.values(), ids=HOSTILE)
-def test_what_is_wrong_is_said_in_a_sentence_and_nothing_written(
-    attack: Callable[[Path], None], sentence: str, tmp_path: Path
-) -> None:
+def test_what_is_wrong_is_said_in_a_sentence_and_nothing_written(attack: Callable[[Path], None], sentence: str, tmp_path: Path) -> None:
     folder = tmp_path / "theirs"
     shutil.copytree(RECORDED / "joined", folder)
     attack(folder)
@@ -227,9 +216,7 @@ def test_a_conversion_gone_wrong_is_noticed(tmp_path: Path, monkeypatch: pytest.
 
 def test_three_matrices_and_unscaled_embeddings() -> None:
     checkpoint = read_fairseq(RECORDED / "separate" / "model.pt")
-    checkpoint.settings.update(
-        share_decoder_input_output_embed=False, no_scale_embedding=True, activation_fn="gelu"
-    )
+    checkpoint.settings.update(share_decoder_input_output_embed=False, no_scale_embedding=True, activation_fn="gelu")
     checkpoint.tensors["decoder.embed_out"] = checkpoint.tensors["decoder.embed_tokens.weight"] * 2
     model = from_fairseq(checkpoint)
     assert not model.config.tie_word_embeddings and not model.config.scale_embedding

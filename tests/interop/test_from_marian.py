@@ -56,9 +56,7 @@ def marian(tmp_path: Path, pieces: dict[str, tuple[bytes, list[str]]]) -> Save:
         for name in ("source", "target"):
             (folder / f"{name}.spm").write_bytes(pieces[name][0])
             files[f"{name}_spm"] = str(folder / f"{name}.spm")
-        MarianTokenizer(
-            **files, source_lang="en", target_lang="de", separate_vocabs=separate
-        ).save_pretrained(folder)
+        MarianTokenizer(**files, source_lang="en", target_lang="de", separate_vocabs=separate).save_pretrained(folder)
         torch.manual_seed(3)
         config = MarianConfig(
             vocab_size=len(vocabularies[0]), decoder_vocab_size=len(vocabularies[-1]), share_encoder_decoder_embeddings=not separate,
@@ -90,9 +88,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("settings", VARIANTS.values(), ids=VARIANTS)
-def test_the_same_tokens_and_logits_for_100_sentences(
-    settings: dict[str, Any], marian: Save, tmp_path: Path
-) -> None:
+def test_the_same_tokens_and_logits_for_100_sentences(settings: dict[str, Any], marian: Save, tmp_path: Path) -> None:
     folder = marian(**settings)
     out = convert_marian(folder, tmp_path / "out")
     theirs, tokenizer = MarianMTModel.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(out)
@@ -100,9 +96,7 @@ def test_the_same_tokens_and_logits_for_100_sentences(
     assert type(tokenizer) is MarianTokenizer and not any(loading.values())
     texts = [source for source, _ in builtin_pairs("test", 100)]
     batch = tokenizer(texts, padding=True, return_tensors="pt")
-    assert batch["input_ids"].equal(
-        MarianTokenizer.from_pretrained(folder)(texts, padding=True, return_tensors="pt")["input_ids"]
-    )
+    assert batch["input_ids"].equal(MarianTokenizer.from_pretrained(folder)(texts, padding=True, return_tensors="pt")["input_ids"])
     lengths = set()
     for search in ({"num_beams": 1}, {}, {"early_stopping": True, "length_penalty": 1.3}):
         translated = ours.generate(**batch, **search)
@@ -118,9 +112,7 @@ def test_the_card_names_origin_and_licence(marian: Save, tmp_path: Path) -> None
     card = (convert_marian(marian(), tmp_path / "out") / "README.md").read_text()
     assert "\nlicense: cc-by-4.0\n" in card and "**Origin:** marian\n" in card and "en → de" in card
     assert "compared with `MarianMTModel` itself on 8 sentences" in card and str(tmp_path) not in card
-    card = (
-        convert_marian(tmp_path / "marian", tmp_path / "own", origin="a paper", licence="mit") / "README.md"
-    )
+    card = convert_marian(tmp_path / "marian", tmp_path / "own", origin="a paper", licence="mit") / "README.md"
     assert "\nlicense: mit\n" in card.read_text() and "**Origin:** a paper\n" in card.read_text()
 
 
@@ -222,9 +214,7 @@ def test_what_is_wrong_is_said_in_a_sentence_and_nothing_written(
     assert [path.name for path in tmp_path.iterdir()] == ["marian"]
 
 
-def test_a_comparison_that_fails_writes_nothing(
-    marian: Save, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_comparison_that_fails_writes_nothing(marian: Save, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from vaswani_transformer.interop import from_marian
 
     monkeypatch.setattr(from_marian, "EPSILON", 0.1)

@@ -32,13 +32,9 @@ def logits(model: Any, batch: dict[str, torch.Tensor]) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("settings", VARIANTS.values(), ids=VARIANTS)
-def test_the_stock_class_computes_the_same(
-    settings: dict[str, Any], saved: Saved, tmp_path: Path, batch: dict[str, torch.Tensor]
-) -> None:
+def test_the_stock_class_computes_the_same(settings: dict[str, Any], saved: Saved, tmp_path: Path, batch: dict[str, torch.Tensor]) -> None:
     folder, model = saved(certainty=1, **settings)
-    marian, loading = MarianMTModel.from_pretrained(
-        export_marian(folder, tmp_path / "out"), output_loading_info=True
-    )
+    marian, loading = MarianMTModel.from_pretrained(export_marian(folder, tmp_path / "out"), output_loading_info=True)
     assert type(marian) is MarianMTModel and not any(loading.values())
     torch.testing.assert_close(logits(marian, batch), logits(model, batch), atol=1e-5, rtol=1e-6)
     theirs = marian.generate(**batch, num_beams=1, max_new_tokens=20, max_length=None)
@@ -46,19 +42,13 @@ def test_the_stock_class_computes_the_same(
     assert theirs.tolist() == ours.tolist()
 
 
-def test_with_marians_epsilon_only_its_table_of_positions_is_rounded(
-    saved: Saved, tmp_path: Path, batch: dict[str, torch.Tensor]
-) -> None:
+def test_with_marians_epsilon_only_its_table_of_positions_is_rounded(saved: Saved, tmp_path: Path, batch: dict[str, torch.Tensor]) -> None:
     folder, model = saved(layer_norm_eps=1e-5)
     marian = MarianMTModel.from_pretrained(export_marian(folder, tmp_path / "out"))
-    torch.testing.assert_close(
-        logits(marian.double(), batch), logits(model.double(), batch), atol=1e-6, rtol=0
-    )
+    torch.testing.assert_close(logits(marian.double(), batch), logits(model.double(), batch), atol=1e-6, rtol=0)
 
 
-def test_without_a_correction_the_epsilon_would_show(
-    saved: Saved, tmp_path: Path, batch: dict[str, torch.Tensor]
-) -> None:
+def test_without_a_correction_the_epsilon_would_show(saved: Saved, tmp_path: Path, batch: dict[str, torch.Tensor]) -> None:
     """What the factors are for: the same weights under Marian's epsilon are further off."""
     folder, model = saved(sinusoidal_layout="concatenated")
     exact = logits(model.double(), batch)
@@ -82,9 +72,7 @@ def test_without_a_correction_the_epsilon_would_show(
         ({"layer_norm_eps": 1e-3}, "0.001, which is too much"),
     ],
 )
-def test_what_marian_cannot_express_is_refused(
-    settings: dict[str, Any], reason: str, saved: Saved, tmp_path: Path
-) -> None:
+def test_what_marian_cannot_express_is_refused(settings: dict[str, Any], reason: str, saved: Saved, tmp_path: Path) -> None:
     folder, _ = saved(**settings)
     with pytest.raises(ValueError, match=f"Marian.*{reason}.*export it to CTranslate2"):
         export_marian(folder, tmp_path / "out")
@@ -105,10 +93,7 @@ def test_the_folder_asks_for_nothing_of_ours(
     texts = [*sentences, "text that spells </s>"]
     assert read(texts)["input_ids"] == tokenizer(texts)["input_ids"]
     # what tokenizers before 0.20 and transformers 4 know
-    assert all(
-        isinstance(merge, str)
-        for merge in json.loads((out / "tokenizer.json").read_text())["model"]["merges"]
-    )
+    assert all(isinstance(merge, str) for merge in json.loads((out / "tokenizer.json").read_text())["model"]["merges"])
     settings = json.loads((out / "tokenizer_config.json").read_text())
     assert settings["tokenizer_class"] == "PreTrainedTokenizerFast"
     assert settings["model_input_names"] == ["input_ids", "attention_mask"]

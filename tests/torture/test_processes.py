@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.skipif(
-    sys.platform != "linux", reason="processes are forked and watched as on Linux"
-)
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are forked and watched as on Linux")
 
 ROOT = Path(__file__).parents[2]
 

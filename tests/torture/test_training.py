@@ -10,9 +10,7 @@ import pytest
 
 from vaswani_transformer.torture.training import tiny_recipe
 
-pytestmark = pytest.mark.skipif(
-    sys.platform != "linux", reason="processes are forked and watched as on Linux"
-)
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are forked and watched as on Linux")
 
 ROOT = Path(__file__).parents[2]
 
@@ -51,9 +49,7 @@ def test_what_is_lost_is_told(tmp_path: Path) -> None:
     path = os.pathsep.join([str(tmp_path), str(ROOT)])
     done = _torture(tmp_path / "runs", "--kills", "0", "--others", "1", PYTHONPATH=path)
     assert done.returncode == 1
-    assert re.search(
-        r"damaged state: .*NOT SURVIVED.*log\.jsonl differs: \d+ records instead of", done.stdout
-    )
+    assert re.search(r"damaged state: .*NOT SURVIVED.*log\.jsonl differs: \d+ records instead of", done.stdout)
     assert (tmp_path / "runs" / "faults" / "damaged_state_000").is_dir()
 
 

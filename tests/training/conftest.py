@@ -39,9 +39,7 @@ def corpus(tmp_path: Path) -> Path:
 def make_recipe(corpus: Path) -> Callable[..., Recipe]:
     """Build a tiny recipe; `fine` replaces whole sections, other keyword arguments change its training settings."""
 
-    def make(
-        batching: dict[str, int] | None = None, fine: dict[str, Any] | None = None, **training: Any
-    ) -> Recipe:
+    def make(batching: dict[str, int] | None = None, fine: dict[str, Any] | None = None, **training: Any) -> Recipe:
         width = {"d_model": 16, "encoder_ffn_dim": 32, "decoder_ffn_dim": 32}
         heads = {"encoder_attention_heads": 2, "decoder_attention_heads": 2}
         return parse_recipe({
@@ -74,9 +72,7 @@ def run(tmp_path: Path) -> RunFolder:
 
 
 @pytest.fixture
-def assert_resuming_changes_no_bit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[[Recipe], None]:
+def assert_resuming_changes_no_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Recipe], None]:
     """Compare a training of 8 updates with one that was stopped after 4 of them."""
 
     def check(recipe: Recipe) -> None:
@@ -87,8 +83,6 @@ def assert_resuming_changes_no_bit(
         monkeypatch.undo()
         assert train(recipe, other)
         for name in ("model.safetensors", "optimizer.safetensors"):
-            assert (run.state / "update-8" / name).read_bytes() == (
-                other.state / "update-8" / name
-            ).read_bytes()
+            assert (run.state / "update-8" / name).read_bytes() == (other.state / "update-8" / name).read_bytes()
 
     return check

@@ -33,10 +33,7 @@ def test_the_mean_by_hand(tmp_path: Path) -> None:
 
 def test_sums_do_not_round_in_float32(tmp_path: Path) -> None:
     # 2^24 + 1 is no float32: adding up in float32 would lose both ones
-    folders = [
-        _checkpoint(tmp_path / f"step-{i}", a=torch.tensor([value]))
-        for i, value in enumerate((2.0**24, 1.0, 1.0))
-    ]
+    folders = [_checkpoint(tmp_path / f"step-{i}", a=torch.tensor([value])) for i, value in enumerate((2.0**24, 1.0, 1.0))]
     average_checkpoints(folders, tmp_path / "averaged")
     expected = torch.tensor((2**24 + 2) / 3, dtype=torch.float64).float()
     assert load_file(tmp_path / "averaged" / "model.safetensors")["a"].item() == expected.item()

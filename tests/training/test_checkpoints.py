@@ -66,9 +66,7 @@ def test_the_best_one_is_not_in_the_window_for_that(run: RunFolder, state: Train
     assert [path.name for path in window_to_average(run, state, 4)] == ["step-11", "step-12"]
 
 
-def test_only_checkpoints_that_are_there_and_were_validated_are_best(
-    run: RunFolder, state: TrainState
-) -> None:
+def test_only_checkpoints_that_are_there_and_were_validated_are_best(run: RunFolder, state: TrainState) -> None:
     run.checkpoint(8).rmdir()
     del state.validations[2]
     assert [validation.update for validation in best_checkpoints(run, state, "bleu")] == [11, 9, 12]
@@ -82,12 +80,8 @@ def test_validations_since_the_best(state: TrainState) -> None:
     assert validations_without_gain([], "loss") == 0
 
 
-def test_a_checkpoint_loads_with_weights_search_and_tokenizer(
-    run: RunFolder, model: VaswaniForConditionalGeneration
-) -> None:
-    set_search(
-        model, SearchSettings(num_beams=3, length_penalty=0.8, length_penalty_type="gnmt", extra_length=7)
-    )
+def test_a_checkpoint_loads_with_weights_search_and_tokenizer(run: RunFolder, model: VaswaniForConditionalGeneration) -> None:
+    set_search(model, SearchSettings(num_beams=3, length_penalty=0.8, length_penalty_type="gnmt", extra_length=7))
     tokenizer = train_tokenizer(["a b", "c d"], 259)
     path = save_checkpoint(run, 1, model, tokenizer)
     assert find_damage(path, ["model.safetensors", "config.json", "tokenizer.json"]) is None

@@ -30,9 +30,7 @@ Launch = Callable[..., list[RunFolder]]
 def launcher() -> Iterator["subprocess.Popen[str]"]:
     """PyTorch is loaded once for all jobs of this file."""
     command = [sys.executable, str(ROOT / "tests" / "training" / "in_ranks.py")]
-    with subprocess.Popen(
-        command, env=ENVIRONMENT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
+    with subprocess.Popen(command, env=ENVIRONMENT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         yield process
 
 
@@ -72,9 +70,7 @@ def files(run: RunFolder, update: int) -> list[bytes]:
     return [name.read_bytes() for name in (*names, run.checkpoint(update) / "model.safetensors")]
 
 
-def test_ranks_accumulation_and_sharding_give_the_same_parameters(
-    make_recipe: Callable[..., Recipe], launch: Launch
-) -> None:
+def test_ranks_accumulation_and_sharding_give_the_same_parameters(make_recipe: Callable[..., Recipe], launch: Launch) -> None:
     """Four micro-batches, by one rank in four steps, by two in two, by four in one; after 20 updates in float64.
 
     The corpus ends in the middle of an update, so that the ranks' shares of an epoch are not of the same size.
@@ -83,10 +79,7 @@ def test_ranks_accumulation_and_sharding_give_the_same_parameters(
     settings = {"learning_rate_scale": 0.05, "validate_every": 20, "checkpoint_every": 20}
     recipe = make_recipe(batching, updates=20, **settings)
     ranks = {"one": 1, "two": 2, "four": 4, "two_sharded": 2, "four_sharded": 4}
-    jobs = {
-        name: {"recipe": recipe, "ranks": count, "float64": True, "sharded": "sharded" in name}
-        for name, count in ranks.items()
-    }
+    jobs = {name: {"recipe": recipe, "ranks": count, "float64": True, "sharded": "sharded" in name} for name, count in ranks.items()}
     one, *others = launch(**jobs)
     assert_all_ended_well(one, *others)
     corpus = EncodedCorpus.open(one.encoded / "train")
@@ -104,9 +97,7 @@ def test_ranks_accumulation_and_sharding_give_the_same_parameters(
 
 
 @pytest.mark.parametrize("first_sharded", [False, True])
-def test_a_state_goes_on_whole_or_in_parts(
-    first_sharded: bool, make_recipe: Callable[..., Recipe], launch: Launch, tmp_path: Path
-) -> None:
+def test_a_state_goes_on_whole_or_in_parts(first_sharded: bool, make_recipe: Callable[..., Recipe], launch: Launch, tmp_path: Path) -> None:
     """To the same bits as if nothing had changed, in float32 and with the norm of the gradients clipped."""
     settings = {"checkpoint_every": 3, "validate_every": 3, "max_gradient_norm": 1e9}
     whole = {"recipe": make_recipe(updates=6, **settings), "ranks": 2}
@@ -119,9 +110,7 @@ def test_a_state_goes_on_whole_or_in_parts(
 
 
 @pytest.mark.parametrize("settings", [{"precision": "bfloat16"}, {"gradient_checkpointing": True}])
-def test_options_train_in_parts_too(
-    settings: dict[str, Any], make_recipe: Callable[..., Recipe], launch: Launch
-) -> None:
+def test_options_train_in_parts_too(settings: dict[str, Any], make_recipe: Callable[..., Recipe], launch: Launch) -> None:
     recipe = make_recipe(updates=4, learning_rate_scale=0.05, **settings)
     runs = launch(whole={"recipe": recipe, "ranks": 2}, parts={"recipe": recipe, "ranks": 2, "sharded": True})
     assert_all_ended_well(*runs)
@@ -160,9 +149,7 @@ def test_no_rank_waits_for_one_that_failed(make_recipe: Callable[..., Recipe], l
         assert [path.name for path in run.state.glob("*")] == saved_before, fault
 
 
-def test_ranks_that_cannot_share_evenly_are_refused_by_all(
-    make_recipe: Callable[..., Recipe], launch: Launch
-) -> None:
+def test_ranks_that_cannot_share_evenly_are_refused_by_all(make_recipe: Callable[..., Recipe], launch: Launch) -> None:
     (run,) = launch(three={"recipe": make_recipe({"micro_batches": 4}), "ranks": 3})
     for rank in range(3):
         assert "3 processes cannot share 4 micro-batches equally" in words(run, rank)
@@ -188,9 +175,7 @@ def _rank_of_torchrun(launcher: int, rank: int) -> int:
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the ranks in /proc")
-def test_torchrun_restarts_after_a_rank_was_killed(
-    make_recipe: Callable[..., Recipe], launch: Launch, tmp_path: Path
-) -> None:
+def test_torchrun_restarts_after_a_rank_was_killed(make_recipe: Callable[..., Recipe], launch: Launch, tmp_path: Path) -> None:
     recipe = make_recipe(updates=60, checkpoint_every=10, validate_every=60)
     (undisturbed,) = launch(undisturbed={"recipe": recipe, "ranks": 2})
     run = RunFolder(tmp_path / "killed")

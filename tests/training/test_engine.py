@@ -38,10 +38,7 @@ def kill(*arguments: Any) -> None:
 
 def _log(run: RunFolder) -> list[dict[str, Any]]:
     """The log without what the clock decides."""
-    return [
-        {key: value for key, value in record.items() if key not in _CLOCK}
-        for record in read_json_lines(run.log)
-    ]
+    return [{key: value for key, value in record.items() if key not in _CLOCK} for record in read_json_lines(run.log)]
 
 
 def _checkpoints(run: RunFolder) -> list[str]:
@@ -74,9 +71,7 @@ def finished(make_recipe: Callable[..., Recipe], tmp_path: Path) -> RunFolder:
     return run
 
 
-def test_what_is_told_reads_well_in_a_file(
-    make_recipe: Callable[..., Recipe], run: RunFolder, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_told_reads_well_in_a_file(make_recipe: Callable[..., Recipe], run: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
     train(make_recipe(), run)
     told = capsys.readouterr()
     assert "\r" not in told.out + told.err
@@ -116,9 +111,7 @@ def test_the_average_is_a_model_that_loads(finished: RunFolder) -> None:
         "gnmt",
         5,
     )
-    weights = [
-        load_file(path / "model.safetensors") for path in (finished.checkpoint(4), finished.checkpoint(8))
-    ]
+    weights = [load_file(path / "model.safetensors") for path in (finished.checkpoint(4), finished.checkpoint(8))]
     averaged = load_file(finished.averaged / "model.safetensors")
     name = "model.shared.weight"
     expected = ((weights[0][name].double() + weights[1][name].double()) / 2).float()
@@ -156,41 +149,31 @@ def test_sigterm_finishes_the_update_saves_and_resumes_to_the_same_bits(
     assert _log(run) == _log(finished)
 
 
-def test_more_updates_go_on_where_the_training_ended(
-    finished: RunFolder, make_recipe: Callable[..., Recipe]
-) -> None:
+def test_more_updates_go_on_where_the_training_ended(finished: RunFolder, make_recipe: Callable[..., Recipe]) -> None:
     assert train(make_recipe(updates=10, log_every=1), finished)
     assert [record["update"] for record in _log(finished) if record["kind"] == "train"] == [3, 6, 8, 9, 10]
     assert read_json(finished.training)["averaged_checkpoints"] == ["step-8", "step-10"]
 
 
-def test_a_finished_training_is_left_as_it_is(
-    finished: RunFolder, make_recipe: Callable[..., Recipe]
-) -> None:
+def test_a_finished_training_is_left_as_it_is(finished: RunFolder, make_recipe: Callable[..., Recipe]) -> None:
     before = _bits(finished, 8), _log(finished)
     assert train(make_recipe(), finished)
     assert (_bits(finished, 8), _log(finished)) == before
 
 
 def test_another_recipe_is_refused_by_name(finished: RunFolder, make_recipe: Callable[..., Recipe]) -> None:
-    with pytest.raises(
-        ValueError, match=r"holds another run.*`training\.label_smoothing` \(0\.1 there, 0\.2 now\)"
-    ):
+    with pytest.raises(ValueError, match=r"holds another run.*`training\.label_smoothing` \(0\.1 there, 0\.2 now\)"):
         train(make_recipe(label_smoothing=0.2), finished)
 
 
-def test_changed_data_are_refused_once_training_has_begun(
-    finished: RunFolder, make_recipe: Callable[..., Recipe], corpus: Path
-) -> None:
+def test_changed_data_are_refused_once_training_has_begun(finished: RunFolder, make_recipe: Callable[..., Recipe], corpus: Path) -> None:
     with open(corpus / "train.en", "a", encoding="utf-8") as stream:
         stream.write("nine\n")
     with pytest.raises(ValueError, match=r"train\.en changed since the training"):
         train(make_recipe(), finished)
 
 
-def test_the_state_before_a_damaged_one_goes_on_to_the_same_bits(
-    finished: RunFolder, make_recipe: Callable[..., Recipe]
-) -> None:
+def test_the_state_before_a_damaged_one_goes_on_to_the_same_bits(finished: RunFolder, make_recipe: Callable[..., Recipe]) -> None:
     before = _bits(finished, 8), _log(finished)
     path = finished.state / "update-8" / "optimizer.safetensors"
     path.write_bytes(path.read_bytes()[:-4])
@@ -201,9 +184,7 @@ def test_the_state_before_a_damaged_one_goes_on_to_the_same_bits(
     assert (_bits(finished, 8), _log(finished)) == before
 
 
-def test_a_damaged_checkpoint_is_not_averaged(
-    finished: RunFolder, make_recipe: Callable[..., Recipe]
-) -> None:
+def test_a_damaged_checkpoint_is_not_averaged(finished: RunFolder, make_recipe: Callable[..., Recipe]) -> None:
     path = finished.checkpoint(8) / "config.json"
     path.write_bytes(path.read_bytes().replace(b"0.1", b"0.3"))
     with pytest.raises(ValueError, match=r"step-8.config\.json is damaged"):
@@ -325,9 +306,7 @@ def test_training_stops_when_bleu_no_longer_rises(
 ) -> None:
     scores = iter([10.0, 30.0, 20.0, 30.0, 99.0])
     record = {"loss": 1.0, "nll": 1.0, "perplexity": 2.7, "chrf": 1.0, "samples": []}
-    monkeypatch.setattr(
-        validation_module.Validator, "run", lambda self, loss: {**record, "bleu": next(scores)}
-    )
+    monkeypatch.setattr(validation_module.Validator, "run", lambda self, loss: {**record, "bleu": next(scores)})
     assert train(make_recipe(updates=50, validate_every=2, patience=2), run)
     facts = read_json(run.training)
     assert (facts["updates"], facts["stopped_early"]) == (8, True)
@@ -351,12 +330,8 @@ def test_a_loss_that_is_not_finite_keeps_the_last_state(
     assert train(make_recipe(), run)
 
 
-@pytest.mark.parametrize(
-    "settings", [{"precision": "bfloat16"}, {"gradient_checkpointing": True}, {"trackers": ["tensorboard"]}]
-)
-def test_options_train_too(
-    make_recipe: Callable[..., Recipe], run: RunFolder, settings: dict[str, Any]
-) -> None:
+@pytest.mark.parametrize("settings", [{"precision": "bfloat16"}, {"gradient_checkpointing": True}, {"trackers": ["tensorboard"]}])
+def test_options_train_too(make_recipe: Callable[..., Recipe], run: RunFolder, settings: dict[str, Any]) -> None:
     assert train(make_recipe(updates=4, validate_every=2, checkpoint_every=2, **settings), run)
     weights = load_file(run.averaged / "model.safetensors")
     assert {str(tensor.dtype) for tensor in weights.values()} == {"torch.float32"}

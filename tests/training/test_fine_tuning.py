@@ -42,23 +42,17 @@ def _weights(folder: Path) -> dict[str, torch.Tensor]:
 
 
 @pytest.mark.parametrize("method", ["keep", "train", "extend"])
-def test_it_begins_where_the_other_ended(
-    make_recipe: MakeRecipe, run: RunFolder, origin: Path, method: str
-) -> None:
+def test_it_begins_where_the_other_ended(make_recipe: MakeRecipe, run: RunFolder, origin: Path, method: str) -> None:
     assert train(make_recipe(fine=_fine(origin, method), updates=4), run)
     config = VaswaniForConditionalGeneration.from_pretrained(run.averaged).config
     assert (config.d_model, config.dropout) == (16, 0.2)
     before, initial = _weights(origin), _weights(run.initial)
     layers = [name for name in before if "layers" in name]
     assert all(torch.equal(before[name], initial[name]) for name in layers)
-    assert not any(
-        torch.equal(before[name], _weights(run.averaged)[name]) for name in layers if "q_proj" in name
-    )
+    assert not any(torch.equal(before[name], _weights(run.averaged)[name]) for name in layers if "q_proj" in name)
 
 
-def test_a_changed_corpus_makes_the_initial_model_anew(
-    make_recipe: MakeRecipe, run: RunFolder, origin: Path, corpus: Path
-) -> None:
+def test_a_changed_corpus_makes_the_initial_model_anew(make_recipe: MakeRecipe, run: RunFolder, origin: Path, corpus: Path) -> None:
     """Its vocabulary is that of the sentences."""
     recipe = make_recipe(fine=_fine(origin, "train"))
     prepare_data(recipe, run)
@@ -76,18 +70,14 @@ def test_a_changed_corpus_makes_the_initial_model_anew(
     ("part", "frozen"),
     [("encoder", "encoder.layers"), ("decoder", "decoder.layers"), ("embeddings", "shared")],
 )
-def test_what_is_frozen_stays(
-    make_recipe: MakeRecipe, run: RunFolder, origin: Path, part: str, frozen: str
-) -> None:
+def test_what_is_frozen_stays(make_recipe: MakeRecipe, run: RunFolder, origin: Path, part: str, frozen: str) -> None:
     assert train(make_recipe(fine=_fine(origin, freeze=[part]), updates=4), run)
     before, after = _weights(origin), _weights(run.averaged)
     for name in before:
         assert torch.equal(before[name], after[name]) is (frozen in name), name
 
 
-def test_lora_trains_adapters_that_peft_reads_and_that_are_merged(
-    make_recipe: MakeRecipe, run: RunFolder, origin: Path
-) -> None:
+def test_lora_trains_adapters_that_peft_reads_and_that_are_merged(make_recipe: MakeRecipe, run: RunFolder, origin: Path) -> None:
     assert train(make_recipe(fine=_fine(origin, lora={"rank": 2}), updates=4, average_checkpoints=1), run)
     ids = torch.tensor([[5, 6, 7, 2]])
     merged = VaswaniForConditionalGeneration.from_pretrained(run.averaged).eval()
@@ -95,9 +85,7 @@ def test_lora_trains_adapters_that_peft_reads_and_that_are_merged(
     plain = initial(input_ids=ids, decoder_input_ids=ids).logits
     adapted = PeftModel.from_pretrained(initial, run.checkpoint(4) / "adapter").eval()
     expected = adapted(input_ids=ids, decoder_input_ids=ids).logits
-    torch.testing.assert_close(
-        merged(input_ids=ids, decoder_input_ids=ids).logits, expected, atol=1e-5, rtol=0
-    )
+    torch.testing.assert_close(merged(input_ids=ids, decoder_input_ids=ids).logits, expected, atol=1e-5, rtol=0)
     assert not torch.allclose(plain, expected, atol=1e-5)
     assert _weights(run.averaged).keys() == _weights(origin).keys()
 
@@ -113,18 +101,13 @@ def test_resuming_changes_no_bit(
 
 
 def test_lower_layers_learn_more_slowly(make_recipe: MakeRecipe) -> None:
-    recipe = make_recipe(
-        fine={"model": {"preset": "tiny", "d_model": 16, "encoder_layers": 3, "decoder_layers": 2}}
-    )
+    recipe = make_recipe(fine={"model": {"preset": "tiny", "d_model": 16, "encoder_layers": 3, "decoder_layers": 2}})
     model = build_model(recipe, 280, torch.device("cpu"))
     adam = build_adam(model, recipe.training, layer_decay=0.5)
     set_learning_rate(adam, 1.0)
     rates = {id(parameter): group["lr"] for group in adam.param_groups for parameter in group["params"]}
     found = {name: rates[id(parameter)] for name, parameter in model.named_parameters()}
-    encoder, decoder = (
-        [f"model.{stack}.layers.{i}.fc1.weight" for i in range(n)]
-        for stack, n in (("encoder", 3), ("decoder", 2))
-    )
+    encoder, decoder = ([f"model.{stack}.layers.{i}.fc1.weight" for i in range(n)] for stack, n in (("encoder", 3), ("decoder", 2)))
     assert [found[name] for name in encoder] == [0.25, 0.5, 1.0]
     assert [found[name] for name in decoder] == [0.5, 1.0]
     assert found["model.shared.weight"] == 0.125
@@ -133,8 +116,6 @@ def test_lower_layers_learn_more_slowly(make_recipe: MakeRecipe) -> None:
 
 def test_modules_that_are_not_there_get_no_adapter(make_recipe: MakeRecipe) -> None:
     recipe = make_recipe()
-    settings = make_recipe(
-        fine={"init_from": "x", "model": {}, "fine_tuning": {"lora": {"target_modules": ["query"]}}}
-    )
+    settings = make_recipe(fine={"init_from": "x", "model": {}, "fine_tuning": {"lora": {"target_modules": ["query"]}}})
     with pytest.raises(ValueError, match="query"):
         adapt(build_model(recipe, 280, torch.device("cpu")), settings.fine_tuning)

@@ -53,11 +53,7 @@ def test_common_entries_keep_their_vector_and_others_are_means(
         for token, number in new.get_vocab().items():
             # What the old tokenizer makes of the characters a byte-level token spells; a leading "Ġ" is the space it adds itself
             pieces = [piece.id for piece in old.backend_tokenizer.model.tokenize(token)]
-            expected = (
-                before.weight[pieces].mean(0)
-                if token not in common
-                else before.weight[old.get_vocab()[token]]
-            )
+            expected = before.weight[pieces].mean(0) if token not in common else before.weight[old.get_vocab()[token]]
             torch.testing.assert_close(after.weight[number], expected)
     assert (exchanged.lm_head.weight is exchanged.get_input_embeddings().weight) is tied
 
@@ -86,9 +82,7 @@ def test_an_extended_vocabulary_computes_what_it_did(old: PreTrainedTokenizerFas
     torch.testing.assert_close(found[..., : len(old)], expected)
 
 
-def test_start_and_end_move_with_their_role(
-    old: PreTrainedTokenizerFast, new: PreTrainedTokenizerFast
-) -> None:
+def test_start_and_end_move_with_their_role(old: PreTrainedTokenizerFast, new: PreTrainedTokenizerFast) -> None:
     model = _model(old, decoder_start_token_id=old.eos_token_id)
     exchanged, _ = exchange_vocabulary(model, old, new, seed=1)
     assert exchanged.config.decoder_start_token_id == new.eos_token_id
@@ -100,17 +94,13 @@ def test_a_vocabulary_that_is_full_cannot_be_extended(old: PreTrainedTokenizerFa
         extend_tokenizer(old, NEW_TEXTS, 270)
 
 
-def test_two_vocabularies_are_not_exchanged(
-    old: PreTrainedTokenizerFast, new: PreTrainedTokenizerFast
-) -> None:
+def test_two_vocabularies_are_not_exchanged(old: PreTrainedTokenizerFast, new: PreTrainedTokenizerFast) -> None:
     model = _model(old, tie_word_embeddings=False, target_vocab_size=300)
     with pytest.raises(ValueError, match="method: keep"):
         exchange_vocabulary(model, old, new, seed=1)
 
 
-def test_a_tokenizer_of_another_model_is_refused(
-    old: PreTrainedTokenizerFast, new: PreTrainedTokenizerFast
-) -> None:
+def test_a_tokenizer_of_another_model_is_refused(old: PreTrainedTokenizerFast, new: PreTrainedTokenizerFast) -> None:
     with pytest.raises(ValueError, match="do not belong together"):
         exchange_vocabulary(_model(old), new, old, seed=1)
 

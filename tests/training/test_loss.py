@@ -11,9 +11,7 @@ from vaswani_transformer.data.batching import IGNORED_LABEL
 from vaswani_transformer.training.loss import TranslationLoss, smoothed_cross_entropy, target_positions
 
 
-def _example(
-    tokens: int = 11, width: int = 6, vocabulary: int = 13, dtype: torch.dtype = torch.float64
-) -> tuple[Tensor, ...]:
+def _example(tokens: int = 11, width: int = 6, vocabulary: int = 13, dtype: torch.dtype = torch.float64) -> tuple[Tensor, ...]:
     generator = torch.Generator().manual_seed(3)
     hidden = torch.randn(tokens, width, generator=generator, dtype=dtype).requires_grad_()
     weight = torch.randn(vocabulary, width, generator=generator, dtype=dtype).requires_grad_()
@@ -32,9 +30,7 @@ def test_a_loss_worked_out_on_paper() -> None:
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_equals_torch_in_float64(chunk_tokens: int, smoothing: float) -> None:
     hidden, weight, targets = _example()
-    expected = functional.cross_entropy(
-        hidden @ weight.t(), targets, label_smoothing=smoothing, reduction="sum"
-    )
+    expected = functional.cross_entropy(hidden @ weight.t(), targets, label_smoothing=smoothing, reduction="sum")
     expected_gradients = torch.autograd.grad(3 * expected, [hidden, weight])
     losses = smoothed_cross_entropy(hidden, weight, targets, smoothing, chunk_tokens)
     gradients = torch.autograd.grad(3 * losses.smoothed, [hidden, weight])
@@ -124,9 +120,7 @@ def test_a_bias_of_the_projection_counts_and_learns() -> None:
     model = VaswaniForConditionalGeneration(config).double().eval()
     torch.nn.init.normal_(model.lm_head.bias)
     source, labels = torch.tensor([[5, 6, 7, 2]]), torch.tensor([[4, 3, 2]])
-    losses = TranslationLoss(model, smoothing=0.1)(
-        source, torch.ones_like(source), labels, target_positions(labels)
-    )
+    losses = TranslationLoss(model, smoothing=0.1)(source, torch.ones_like(source), labels, target_positions(labels))
     logits = model(input_ids=source, labels=labels).logits
     expected = functional.cross_entropy(logits[0], labels[0], label_smoothing=0.1, reduction="sum")
     torch.testing.assert_close(losses.smoothed, expected, rtol=0, atol=1e-10)

@@ -26,9 +26,7 @@ FRENCH = ["nul", "un", "deux", "trois", "quatre", "cinq", "six", "sept", "huit",
 def world(corpus: Path) -> dict[str, Any]:
     """The numbers in German, and a third of them in French: sections of a recipe."""
     for name, share in (("train", 3), ("validation", 1)):
-        sides = [
-            (corpus / f"{name}.{code}").read_text(encoding="utf-8").splitlines() for code in ("en", "de")
-        ]
+        sides = [(corpus / f"{name}.{code}").read_text(encoding="utf-8").splitlines() for code in ("en", "de")]
         chosen = list(zip(*sides, strict=True))[::share]
         french = [" ".join(FRENCH[SOURCE.index(word)] for word in english.split()) for english, _ in chosen]
         for code, lines in (("x.en", [english for english, _ in chosen]), ("x.fr", french)):
@@ -81,9 +79,7 @@ def test_the_token_decides_the_language(make: MakeRecipe, run: RunFolder, corpus
     assert [output["translation_text"] for output in translator(sources, tgt_lang="fr")] == found
 
 
-def test_resuming_changes_no_bit(
-    make: MakeRecipe, assert_resuming_changes_no_bit: Callable[[Recipe], None]
-) -> None:
+def test_resuming_changes_no_bit(make: MakeRecipe, assert_resuming_changes_no_bit: Callable[[Recipe], None]) -> None:
     assert_resuming_changes_no_bit(make(batching={"temperature": 2.0}))
 
 

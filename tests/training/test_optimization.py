@@ -27,9 +27,7 @@ from vaswani_transformer.training.optimization import (
 )
 def test_equation_3_by_hand(update: int, expected: float) -> None:
     assert learning_rate(update, d_model=16, warmup_updates=16) == pytest.approx(expected, rel=1e-15)
-    assert learning_rate(update, d_model=16, warmup_updates=16, scale=2.0) == pytest.approx(
-        2 * expected, rel=1e-15
-    )
+    assert learning_rate(update, d_model=16, warmup_updates=16, scale=2.0) == pytest.approx(2 * expected, rel=1e-15)
 
 
 def test_the_base_model_peaks_at_7e_4() -> None:

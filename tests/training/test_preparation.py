@@ -36,9 +36,7 @@ def test_what_is_there_is_not_done_again(
     assert second.tokenizer.get_vocab() == first.tokenizer.get_vocab()
 
 
-def test_a_changed_corpus_is_prepared_anew(
-    make_recipe: Callable[..., Recipe], run: RunFolder, corpus: Path
-) -> None:
+def test_a_changed_corpus_is_prepared_anew(make_recipe: Callable[..., Recipe], run: RunFolder, corpus: Path) -> None:
     prepare_data(make_recipe(), run)
     for side, word in (("en", "ten"), ("de", "zehn")):
         with open(corpus / f"train.{side}", "a", encoding="utf-8") as stream:
@@ -47,9 +45,7 @@ def test_a_changed_corpus_is_prepared_anew(
     assert read_json(run.cleaning)["kept"] == 61
 
 
-def test_an_interrupted_preparation_goes_on(
-    make_recipe: Callable[..., Recipe], run: RunFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_preparation_goes_on(make_recipe: Callable[..., Recipe], run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*arguments: object, **settings: object) -> None:
         raise KeyboardInterrupt
 
@@ -97,9 +93,7 @@ def test_a_run_without_the_cache_prepares_the_same(
     assert _prepared(runs[0]) == _prepared(runs[1]) == _prepared(runs[2])
 
 
-def test_what_decides_the_content_is_prepared_anew(
-    make_recipe: Callable[..., Recipe], tmp_path: Path, cache: Path, corpus: Path
-) -> None:
+def test_what_decides_the_content_is_prepared_anew(make_recipe: Callable[..., Recipe], tmp_path: Path, cache: Path, corpus: Path) -> None:
     recipe = make_recipe()
     prepare_data(recipe, RunFolder(tmp_path / "a"))
     fewer = replace(recipe, data=replace(recipe.data, cleaning=CleaningSettings(max_words=2)))
@@ -123,18 +117,11 @@ def test_a_shorter_limit_takes_the_vocabulary_and_encodes_anew(
 def _streaming(recipe: Recipe, corpus: Path) -> Recipe:
     """The same pairs as a data set in `translation` format, streamed."""
     for split in ("train", "validation"):
-        sides = [
-            (corpus / f"{split}.{code}").read_text(encoding="utf-8").splitlines() for code in recipe.languages
-        ]
+        sides = [(corpus / f"{split}.{code}").read_text(encoding="utf-8").splitlines() for code in recipe.languages]
         rows = [dict(zip(recipe.languages, pair, strict=True)) for pair in zip(*sides, strict=True)]
         (corpus / "numbers" / "data").mkdir(parents=True, exist_ok=True)
-        parquet.write_table(
-            pyarrow.table({"translation": rows}), corpus / "numbers" / "data" / f"{split}.parquet"
-        )
-    train, validation = (
-        CorpusSpec(format="hub", path="numbers", split=split, streaming=True)
-        for split in ("train", "validation")
-    )
+        parquet.write_table(pyarrow.table({"translation": rows}), corpus / "numbers" / "data" / f"{split}.parquet")
+    train, validation = (CorpusSpec(format="hub", path="numbers", split=split, streaming=True) for split in ("train", "validation"))
     return replace(recipe, data=replace(recipe.data, train=(train,), validation=validation))
 
 
@@ -157,15 +144,10 @@ def test_a_streamed_data_set_trains_like_files_and_is_read_by_one_process(
         ]
         assert data.train.where(16) == "numbers train:17"
     assert train(recipe, run)
-    assert (
-        read_json(run.cleaning)["text_sha256"]
-        == read_json(tmp_path / "files" / "cleaning.json")["text_sha256"]
-    )
+    assert read_json(run.cleaning)["text_sha256"] == read_json(tmp_path / "files" / "cleaning.json")["text_sha256"]
 
 
-def test_the_report_counts_pairs_that_only_tokens_show_to_be_long(
-    make_recipe: Callable[..., Recipe], run: RunFolder
-) -> None:
+def test_the_report_counts_pairs_that_only_tokens_show_to_be_long(make_recipe: Callable[..., Recipe], run: RunFolder) -> None:
     recipe = make_recipe({"max_sentence_tokens": 9})
     kept = len(prepare_data(recipe, run).train)
     report = read_json(run.cleaning)
@@ -174,18 +156,14 @@ def test_the_report_counts_pairs_that_only_tokens_show_to_be_long(
     assert report["tokenizer"]["vocab_size"] == 280
 
 
-def test_a_learned_table_of_positions_limits_the_length(
-    make_recipe: Callable[..., Recipe], run: RunFolder
-) -> None:
+def test_a_learned_table_of_positions_limits_the_length(make_recipe: Callable[..., Recipe], run: RunFolder) -> None:
     recipe = make_recipe()
     positions = {"position_embedding_type": "learned", "max_position_embeddings": 12}
     data = prepare_data(replace(recipe, model={**recipe.model, **positions}), run)
     assert max(data.train.source_lengths.max(), data.train.target_lengths.max()) == 12
 
 
-def test_settings_that_decide_nothing_so_far_may_change(
-    make_recipe: Callable[..., Recipe], run: RunFolder
-) -> None:
+def test_settings_that_decide_nothing_so_far_may_change(make_recipe: Callable[..., Recipe], run: RunFolder) -> None:
     claim_run_folder(make_recipe(), run)
     free = {
         "updates": 99, "log_every": 1, "validate_every": 3, "checkpoint_every": 3, "average_checkpoints": 7, "keep_last_checkpoints": 9,
@@ -217,9 +195,7 @@ def test_what_decides_the_outcome_may_not_change(
         claim_run_folder(change(make_recipe()), run)
 
 
-def test_a_setting_that_is_younger_than_the_run_has_its_default_there(
-    make_recipe: Callable[..., Recipe], run: RunFolder
-) -> None:
+def test_a_setting_that_is_younger_than_the_run_has_its_default_there(make_recipe: Callable[..., Recipe], run: RunFolder) -> None:
     claim_run_folder(make_recipe(), run)
     lines = run.recipe.read_text(encoding="utf-8").splitlines(keepends=True)
     write_text(run.recipe, "".join(line for line in lines if "label_smoothing" not in line))
@@ -286,8 +262,6 @@ def test_a_kill_while_old_data_are_removed_does_not_mix_old_and_new(
 def test_every_difference_is_named(make_recipe: Callable[..., Recipe], run: RunFolder) -> None:
     claim_run_folder(make_recipe(), run)
     other = make_recipe({"micro_batches": 4}, seed=7)
-    with pytest.raises(
-        ValueError, match=r"`batching\.micro_batches` \(2 there, 4 now\), `training\.seed` \(1 there, 7 now\)"
-    ):
+    with pytest.raises(ValueError, match=r"`batching\.micro_batches` \(2 there, 4 now\), `training\.seed` \(1 there, 7 now\)"):
         claim_run_folder(other, run)
     assert "seed: 1" in run.recipe.read_text(encoding="utf-8")

@@ -130,14 +130,10 @@ def test_a_file_gets_lines_and_no_carriage_returns(capsys: pytest.CaptureFixture
     captured = capsys.readouterr()
     assert captured.err == "" and "\r" not in captured.out
     first, second = captured.out.splitlines()
-    assert (
-        first.startswith(" 50/100  epoch") and "01:18 + 01:42 left" in first and second == "Update 50: fine"
-    )
+    assert first.startswith(" 50/100  epoch") and "01:18 + 01:42 left" in first and second == "Update 50: fine"
 
 
-def test_a_terminal_gets_a_bar_as_well(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_terminal_gets_a_bar_as_well(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     monkeypatch.setenv("TQDM_MININTERVAL", "0")
     _shown(silent=False)
@@ -147,9 +143,7 @@ def test_a_terminal_gets_a_bar_as_well(
     assert len(captured.out.split("\n")) == 3
 
 
-def test_other_ranks_show_nothing(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_ranks_show_nothing(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     _shown(silent=True)
     assert capsys.readouterr() == ("", "")

@@ -40,9 +40,7 @@ def _trained(updates: int = 2) -> tuple[_Tied, torch.optim.Adam]:
 
 def _state(update: int = 2) -> TrainState:
     validations = [Validation(1, 30.25, 2.5), Validation(2, 0.1 + 0.2, 2.25)]
-    return TrainState(
-        update, Totals(0.1 + 0.2, target_tokens=7), Totals(flops=1e17), 1.5, validations, [1, 2]
-    )
+    return TrainState(update, Totals(0.1 + 0.2, target_tokens=7), Totals(flops=1e17), 1.5, validations, [1, 2])
 
 
 def test_everything_comes_back(tmp_path: Path) -> None:
@@ -74,9 +72,7 @@ def test_no_pickle_and_only_the_newest_two_states(tmp_path: Path) -> None:
     ]
 
 
-def test_a_crash_while_saving_leaves_the_state_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_crash_while_saving_leaves_the_state_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module, adam = _trained()
     first = save_state(tmp_path, _state(1), module, adam, {})
 
@@ -97,9 +93,7 @@ def test_nothing_saved_yet(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["model.safetensors", "optimizer.safetensors", "state.json"])
 @pytest.mark.parametrize("cut_off", [True, False])
-def test_a_damaged_file_is_recognised_and_the_state_before_it_offered(
-    tmp_path: Path, name: str, cut_off: bool
-) -> None:
+def test_a_damaged_file_is_recognised_and_the_state_before_it_offered(tmp_path: Path, name: str, cut_off: bool) -> None:
     module, adam = _trained()
     first = save_state(tmp_path, _state(1), module, adam, {})
     path = save_state(tmp_path, _state(2), module, adam, {}) / name

@@ -145,15 +145,11 @@ def test_a_cut_cable_ends_the_training_and_it_resumes_to_the_same_bits(
     assert files(run) == files(undisturbed)
 
 
-def wait_until(
-    condition: Callable[[], bool], processes: list["subprocess.Popen[bytes]"], folder: Path
-) -> None:
+def wait_until(condition: Callable[[], bool], processes: list["subprocess.Popen[bytes]"], folder: Path) -> None:
     deadline = time.monotonic() + 120
     while not condition():
         ended = [process for process in processes if process.poll() is not None]
-        assert time.monotonic() < deadline and not (ended and not condition()), words(folder, 0) + words(
-            folder, 1
-        )
+        assert time.monotonic() < deadline and not (ended and not condition()), words(folder, 0) + words(folder, 1)
         time.sleep(0.02)
 
 

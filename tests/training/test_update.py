@@ -69,9 +69,7 @@ def test_the_loss_is_the_mean_over_real_target_tokens(make_updater: Callable[...
 
 def test_clipping_happens_only_on_request(make_updater: Callable[..., Updater]) -> None:
     free, clipped = make_updater(), make_updater(max_gradient_norm=1e-12)
-    assert (
-        free.run(1).gradient_norm == clipped.run(1).gradient_norm > 1e-3
-    )  # the norm that is logged is the one before
+    assert free.run(1).gradient_norm == clipped.run(1).gradient_norm > 1e-3  # the norm that is logged is the one before
     # Adam does not see the scale of gradients until they come near its epsilon
     before, after = _parameters(make_updater()), _parameters(clipped)
     moved = max((after[name] - before[name]).abs().max().item() for name in before)
@@ -92,9 +90,7 @@ def test_a_loss_that_is_not_finite_names_the_lines_and_changes_nothing(
     monkeypatch.setattr(TranslationLoss, "forward", poisoned)
     updater.module.forward = poisoned.__get__(updater.module)  # Accelerate may have bound the original
     before = _parameters(updater)
-    with pytest.raises(
-        FloatingPointError, match=r"loss of update 7 is not finite.*: train\.en:6, train\.en:7$"
-    ):
+    with pytest.raises(FloatingPointError, match=r"loss of update 7 is not finite.*: train\.en:6, train\.en:7$"):
         updater.run(7)
     assert all(torch.equal(parameter, before[name]) for name, parameter in _parameters(updater).items())
     assert all(parameter.grad is None for parameter in updater.module.parameters())
@@ -105,15 +101,11 @@ def test_a_gradient_that_is_not_finite_names_the_whole_update(
 ) -> None:
     updater = make_updater([[3], [5]])
     next(iter(updater.module.parameters())).register_hook(lambda gradient: gradient * float("inf"))
-    with pytest.raises(
-        FloatingPointError, match=r"gradient of update 1 is not finite.*: train\.en:4, train\.en:6$"
-    ):
+    with pytest.raises(FloatingPointError, match=r"gradient of update 1 is not finite.*: train\.en:4, train\.en:6$"):
         updater.run(1)
 
 
-def test_ranks_that_cannot_share_evenly_are_refused(
-    make_updater: Callable[..., Updater], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ranks_that_cannot_share_evenly_are_refused(make_updater: Callable[..., Updater], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Accelerator, "num_processes", 3)
     with pytest.raises(ValueError, match=r"3 processes cannot share 2 micro-batches.*micro_batches"):
         make_updater()
@@ -147,17 +139,11 @@ def test_a_batch_that_does_not_fit_is_told_by_its_size(
 
     monkeypatch.setattr(TranslationLoss, "forward", exhaust)
     before = _parameters(updater)
-    source, target = (
-        max(lengths[[8, 57, 12]])
-        for lengths in (updater.corpus.source_lengths, updater.corpus.target_lengths)
-    )
+    source, target = (max(lengths[[8, 57, 12]]) for lengths in (updater.corpus.source_lengths, updater.corpus.target_lengths))
     with pytest.raises(MemoryError) as caught:
         updater.run(1)
     sentence = str(caught.value)
-    assert (
-        f"Update 1 ran out of memory in a micro-batch of 3 pairs, 3 x {source} = {3 * source} source"
-        in sentence
-    )
+    assert f"Update 1 ran out of memory in a micro-batch of 3 pairs, 3 x {source} = {3 * source} source" in sentence
     assert f"and 3 x {target} = {3 * target} target tokens with padding" in sentence
     assert "more `batching.micro_batches` (now 2)" in sentence
     assert ("`training.gradient_checkpointing: true` needs less" in sentence) == (failure == "allocator")

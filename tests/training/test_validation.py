@@ -32,15 +32,11 @@ def test_scores_and_samples(make_recipe: Callable[..., Recipe], run: RunFolder) 
     with torch.no_grad():
         logits = loss.model.eval()(**batch).logits
     for key, smoothing in (("nll", 0.0), ("loss", 0.1)):  # over all four pairs, not the first three
-        expected = functional.cross_entropy(
-            logits.flatten(0, 1), batch["labels"].flatten(), label_smoothing=smoothing
-        )
+        expected = functional.cross_entropy(logits.flatten(0, 1), batch["labels"].flatten(), label_smoothing=smoothing)
         assert record[key] == pytest.approx(expected.item(), rel=1e-5)
 
 
-def test_a_perfect_model_scores_100(
-    make_recipe: Callable[..., Recipe], run: RunFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_perfect_model_scores_100(make_recipe: Callable[..., Recipe], run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     recipe = make_recipe()
     data = prepare_data(recipe, run)
     loss = TranslationLoss(build_model(recipe, len(data.tokenizer), torch.device("cpu")), 0.1)

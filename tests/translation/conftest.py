@@ -45,9 +45,7 @@ def checkpoint(tokenizer: PreTrainedTokenizerBase, tmp_path_factory: pytest.Temp
     for parameter in model.parameters():
         if parameter.ndim == 2:
             torch.nn.init.normal_(parameter, std=0.7)
-    model.generation_config.update(
-        **{**PAPER_SEARCH, "num_beams": 2, "extra_length": 4}, allow_custom_entries=True
-    )
+    model.generation_config.update(**{**PAPER_SEARCH, "num_beams": 2, "extra_length": 4}, allow_custom_entries=True)
     folder = tmp_path_factory.mktemp("checkpoint")
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)

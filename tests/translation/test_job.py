@@ -17,9 +17,7 @@ from vaswani_transformer.translation.translate import Hypothesis, Outcome
 PACKAGE = str(Path(sys.modules[JobSettings.__module__].__file__ or "").parents[1])
 
 
-def run(
-    tmp_path: Path, content: bytes, translate: Translate, target: str = "out", **settings: Any
-) -> tuple[bytes, Any]:
+def run(tmp_path: Path, content: bytes, translate: Translate, target: str = "out", **settings: Any) -> tuple[bytes, Any]:
     """Output and progress of a job on a file."""
     (tmp_path / "in").write_bytes(content)
     path = tmp_path / target
@@ -53,9 +51,7 @@ def test_an_empty_input_gives_an_empty_output(tmp_path: Path, reverse: Translate
     assert run(tmp_path, b"", reverse, format="jsonl")[0] == b""
 
 
-def test_a_bad_line_keeps_its_place_and_is_named(
-    tmp_path: Path, reverse: Translate, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_bad_line_keeps_its_place_and_is_named(tmp_path: Path, reverse: Translate, capsys: pytest.CaptureFixture[str]) -> None:
     output, done = run(tmp_path, b"ab\n\xff\npoison\nn\x00l\n" + b"m" * 2**20 + b"\ncd", reverse, window=4)
     assert output == b"ba\n\n\nl\x00n\n" + b"m" * 2**20 + b"\ndc\n"
     assert done.failed == 2
@@ -69,9 +65,7 @@ def test_a_bad_line_keeps_its_place_and_is_named(
 
 
 def test_tsv_with_a_header(tmp_path: Path, reverse: Translate) -> None:
-    output, done = run(
-        tmp_path, b"id\tsource\n1\tab\n2\n\n3\tcd\n", reverse, format="tsv", column="source", window=2
-    )
+    output, done = run(tmp_path, b"id\tsource\n1\tab\n2\n\n3\tcd\n", reverse, format="tsv", column="source", window=2)
     assert output == b"id\tsource\ttranslation\n1\tab\tba\n2\t\n\n3\tcd\tdc\n"
     assert (done.lines, done.failed) == (5, 1)
 
@@ -214,9 +208,7 @@ def test_another_input_or_another_job_does_not_go_on(tmp_path: Path, reverse: Tr
         yield from reverse(sentences)
 
     def go_on(translate: Translate = reverse, **settings: Any) -> Any:
-        return translate_file(
-            str(source), str(target), translate, JobSettings(**{"window": 1, **settings}), {"model": "x"}
-        )
+        return translate_file(str(source), str(target), translate, JobSettings(**{"window": 1, **settings}), {"model": "x"})
 
     with pytest.raises(KeyboardInterrupt):
         go_on(stopped)
@@ -230,9 +222,7 @@ def test_another_input_or_another_job_does_not_go_on(tmp_path: Path, reverse: Tr
     assert target.read_bytes() == b"a\nb\ndniheb degnahc\n"
 
 
-def test_who_stops_a_job_is_told_how_to_go_on(
-    tmp_path: Path, reverse: Translate, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_who_stops_a_job_is_told_how_to_go_on(tmp_path: Path, reverse: Translate, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "in").write_bytes(b"a\nb\nc\n")
     before = signal.getsignal(signal.SIGTERM)
 
@@ -243,7 +233,5 @@ def test_who_stops_a_job_is_told_how_to_go_on(
 
     with pytest.raises(KeyboardInterrupt):
         translate_file(str(tmp_path / "in"), str(tmp_path / "out"), stopped, JobSettings(window=1))
-    assert (
-        f"1 lines are safe in {tmp_path / 'out'}.partial; the same command goes on" in capsys.readouterr().err
-    )
+    assert f"1 lines are safe in {tmp_path / 'out'}.partial; the same command goes on" in capsys.readouterr().err
     assert signal.getsignal(signal.SIGTERM) is before

@@ -32,9 +32,7 @@ def test_lines_end_at_line_feeds_only() -> None:
 
 
 @given(st.binary(max_size=60), st.integers(1, 4), st.integers(0, 5))
-def test_windows_hold_every_line_once_wherever_reading_begins(
-    content: bytes, size: int, skipped: int
-) -> None:
+def test_windows_hold_every_line_once_wherever_reading_begins(content: bytes, size: int, skipped: int) -> None:
     windows = list(reader(content).windows(size))
     assert [window.start for window in windows] == [size * number for number in range(len(windows))]
     assert all(len(window.lines) == size for window in windows[:-1])
@@ -59,9 +57,7 @@ def test_the_digest_tells_one_input_from_another() -> None:
 
 def test_of_an_endless_line_the_beginning_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lines, "LONGEST_LINE", 10)
-    read = all_lines(
-        b"1234567890\n" + b"x" * 95 + b"\nz\n" + b"1234567890\r\n" + b"12345678901\n" + b"y" * 30
-    )
+    read = all_lines(b"1234567890\n" + b"x" * 95 + b"\nz\n" + b"1234567890\r\n" + b"12345678901\n" + b"y" * 30)
     assert [len(line) for line in read] == [10, 12, 1, 10, 11, 12]
     assert read[2] == b"z"
 

@@ -16,9 +16,7 @@ BLANK = [Hypothesis("", None)]
 FAILED = Failure("too bad")
 
 
-def records(
-    kind: str, column: str | None = None, first: bytes = b"a\tb", *, nbest: int = 1, scores: bool = False
-) -> Records:
+def records(kind: str, column: str | None = None, first: bytes = b"a\tb", *, nbest: int = 1, scores: bool = False) -> Records:
     return make_records(kind, column, Layout(nbest, scores), first)
 
 
@@ -157,9 +155,7 @@ def test_an_unknown_format_is_refused() -> None:
         records("xml")
 
 
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(), lambda inner: st.lists(inner, max_size=2)
-)
+json_values = st.recursive(st.none() | st.booleans() | st.integers() | st.text(), lambda inner: st.lists(inner, max_size=2))
 
 
 @given(st.dictionaries(st.text(), json_values), st.text())

@@ -35,9 +35,7 @@ def test_batches_do_not_change_translations_or_their_order(
     together = translate(model, tokenizer, sentences)
     assert together == [translate(model, tokenizer, [sentence])[0] for sentence in sentences]
     assert together == translate(model, tokenizer, sentences, batch_tokens=30)
-    assert (
-        len(set(together)) == 7
-    )  # six sentences and the blank ones: the untrained model tells them apart, so a wrong order would show
+    assert len(set(together)) == 7  # six sentences and the blank ones: the untrained model tells them apart, so a wrong order would show
 
 
 def test_a_batch_stays_within_its_padded_budget(
@@ -82,9 +80,7 @@ def test_search_settings_come_from_the_model_unless_named(
     assert translate(model, tokenizer, sentences[:2]) == short != default
 
 
-def test_dropout_is_off_and_the_mode_comes_back(
-    model: MarianMTModel, tokenizer: PreTrainedTokenizerBase, sentences: list[str]
-) -> None:
+def test_dropout_is_off_and_the_mode_comes_back(model: MarianMTModel, tokenizer: PreTrainedTokenizerBase, sentences: list[str]) -> None:
     expected = translate(model, tokenizer, sentences)
     assert not model.training
     model.train()
@@ -121,9 +117,7 @@ def outcomes(translator: Translator, sentences: list[str]) -> list[Outcome]:
     return [found[index] for index in range(len(sentences))]
 
 
-def test_a_translator_agrees_with_translate(
-    model: MarianMTModel, tokenizer: PreTrainedTokenizerBase, sentences: list[str]
-) -> None:
+def test_a_translator_agrees_with_translate(model: MarianMTModel, tokenizer: PreTrainedTokenizerBase, sentences: list[str]) -> None:
     expected = translate(model, tokenizer, sentences)
     found = outcomes(Translator(model, tokenizer, batch_tokens=60), sentences)
     assert found == [[Hypothesis(text, None)] for text in expected]
@@ -193,24 +187,18 @@ def test_a_model_that_broke_stops_everything(
         Translator(model, tokenizer)
 
 
-def test_the_longest_sentence_is_limited(
-    model: MarianMTModel, tokenizer: PreTrainedTokenizerBase, batches: list[tuple[int, int]]
-) -> None:
+def test_the_longest_sentence_is_limited(model: MarianMTModel, tokenizer: PreTrainedTokenizerBase, batches: list[tuple[int, int]]) -> None:
     translator = Translator(model, tokenizer, max_source_tokens=20)
     found = outcomes(translator, ["Yes.", "y" * 2**20])
     assert isinstance(found[0], list)
     assert isinstance(found[1], Failure)
-    assert found[1].reason.endswith(
-        "tokens are more than the 20 of max_source_tokens; split the text into sentences"
-    )
+    assert found[1].reason.endswith("tokens are more than the 20 of max_source_tokens; split the text into sentences")
     assert max(columns for _, columns in batches) <= 20
     with pytest.raises(ValueError, match="max_source_tokens"):
         Translator(model, tokenizer, max_source_tokens=0)
 
 
-def test_the_target_language_goes_before_each_sentence(
-    model: MarianMTModel, sentences: list[str], batches: list[tuple[int, int]]
-) -> None:
+def test_the_target_language_goes_before_each_sentence(model: MarianMTModel, sentences: list[str], batches: list[tuple[int, int]]) -> None:
     tokenizer = train_tokenizer(sentences * 4, 300, target_languages=["de", "fr"])
     rows = translate(model, tokenizer, sentences, target_language="fr")
     assert max(columns for _, columns in batches) == 1 + max(map(len, tokenizer(sentences)["input_ids"]))

@@ -15,9 +15,7 @@ ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "scripts" / "translate.py"
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
 WORDS = ["man", "woman", "dogs", "run", "read", "house", "beach", "coat"]
-CONTENT = "".join(
-    f"The {WORDS[n % 8]} that the {WORDS[n * 5 % 7]} sees {WORDS[n * 3 % 8]} {n}.\n" for n in range(40)
-)
+CONTENT = "".join(f"The {WORDS[n % 8]} that the {WORDS[n * 5 % 7]} sees {WORDS[n * 3 % 8]} {n}.\n" for n in range(40))
 
 
 def command(*arguments: object) -> list[str]:
@@ -25,16 +23,12 @@ def command(*arguments: object) -> list[str]:
 
 
 def run(*arguments: object, text: str | None = None) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        command(*arguments), env=ENVIRONMENT, input=text, capture_output=True, text=True, timeout=120
-    )
+    return subprocess.run(command(*arguments), env=ENVIRONMENT, input=text, capture_output=True, text=True, timeout=120)
 
 
 def stopped(number: signal.Signals, arguments: list[object], progress: Path, lines: int) -> tuple[int, str]:
     """Start the command on standard input that does not end, and send it a signal once `lines` lines are recorded."""
-    process = subprocess.Popen(
-        command(*arguments), env=ENVIRONMENT, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    process = subprocess.Popen(command(*arguments), env=ENVIRONMENT, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdin is not None and process.stderr is not None
     process.stdin.write(CONTENT[: CONTENT.index("29.") + 4])
     process.stdin.flush()

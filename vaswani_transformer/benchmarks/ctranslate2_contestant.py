@@ -13,9 +13,7 @@ import ctranslate2
 class CTranslate2Contestant:
     """A folder that `export_ctranslate2` has written."""
 
-    def __init__(
-        self, folder: str, *, device: str, threads: int, extra_length: int, length_penalty: float
-    ) -> None:
+    def __init__(self, folder: str, *, device: str, threads: int, extra_length: int, length_penalty: float) -> None:
         """`length_penalty` is the power of the length; a translation may be `extra_length` tokens longer than the longest source."""
         self.engine = ctranslate2.Translator(folder, device, inter_threads=1, intra_threads=threads)
         self.names = json.loads((Path(folder) / "shared_vocabulary.json").read_text(encoding="utf-8"))

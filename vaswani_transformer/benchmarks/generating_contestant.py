@@ -24,9 +24,7 @@ class GeneratingContestant:
         lengths = torch.tensor([[len(sentence)] for sentence in batch])
         return {"input_ids": padded, "attention_mask": (torch.arange(longest) < lengths).long()}
 
-    def translate(
-        self, batch: dict[str, torch.Tensor], beams: int, length: int | None = None
-    ) -> list[list[int]]:
+    def translate(self, batch: dict[str, torch.Tensor], beams: int, length: int | None = None) -> list[list[int]]:
         limit: dict[str, int] = {}
         if length is not None:
             limit = {"min_new_tokens": length, "max_new_tokens": length}
@@ -49,9 +47,7 @@ class GeneratingContestant:
         return tokens
 
 
-def load(
-    folder: str, *, device: str, threads: int, extra_length: int, dtype: str, packed: str | None = None
-) -> GeneratingContestant:
+def load(folder: str, *, device: str, threads: int, extra_length: int, dtype: str, packed: str | None = None) -> GeneratingContestant:
     """A model of PyTorch.
 
     Args:

@@ -78,9 +78,7 @@ def interleave(
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     cpu_seconds: dict[str, list[float]] = {name: [] for name in runs}
     results: dict[str, Any] = {}
-    with tqdm(
-        total=len(runs) * (warm_ups + repeats), desc=title, unit="run", disable=title is None, leave=False
-    ) as bar:
+    with tqdm(total=len(runs) * (warm_ups + repeats), desc=title, unit="run", disable=title is None, leave=False) as bar:
         for number in range(-warm_ups, repeats):
             for name in list(runs) if number % 2 == 0 else reversed(list(runs)):
                 gc.collect()  # or one contestant would clear up after another
@@ -108,8 +106,5 @@ def cpu_ratios(measurements: Mapping[str, Measurement], reference: str | None = 
 
 def _ratios(seconds: Mapping[str, tuple[float, ...]], reference: str | None) -> dict[str, Ratio]:
     compared = next(iter(seconds.values())) if reference is None else seconds[reference]
-    rounds = {
-        name: [theirs / own for theirs, own in zip(compared, its_own, strict=True)]
-        for name, its_own in seconds.items()
-    }
+    rounds = {name: [theirs / own for theirs, own in zip(compared, its_own, strict=True)] for name, its_own in seconds.items()}
     return {name: Ratio(median(values), min(values), max(values)) for name, values in rounds.items()}

@@ -28,9 +28,7 @@ class Rounds(Protocol):
 class OwnProcess:
     """A new Python that builds a contestant and lets it work whenever it is told to. Use it as a context manager."""
 
-    def __init__(
-        self, title: str, build: Callable[..., Rounds], *arguments: Any, gives_back: bool = False
-    ) -> None:
+    def __init__(self, title: str, build: Callable[..., Rounds], *arguments: Any, gives_back: bool = False) -> None:
         """Start it, and do not wait for it: several may start side by side.
 
         Args:
@@ -41,9 +39,7 @@ class OwnProcess:
         self._title = title
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
-        self._process = context.Process(
-            target=_work, args=(theirs, build, arguments, gives_back), daemon=True
-        )
+        self._process = context.Process(target=_work, args=(theirs, build, arguments, gives_back), daemon=True)
         self._process.start()
         theirs.close()
 
@@ -68,9 +64,7 @@ class OwnProcess:
         self._answer()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._connection.close()
         self._process.join(timeout=None if error is None else 0)
         if self._process.is_alive():
@@ -95,9 +89,7 @@ class OwnProcess:
         return answer
 
 
-def _work(
-    connection: Connection, build: Callable[..., Rounds], arguments: tuple[Any, ...], gives_back: bool
-) -> None:
+def _work(connection: Connection, build: Callable[..., Rounds], arguments: tuple[Any, ...], gives_back: bool) -> None:
     """The other process, until nobody asks any more. A question is a number of threads for a round, or None for the memory; an answer is a
     failure, if there is one, and a value."""
     imports = process_bytes("VmRSS")

@@ -135,9 +135,7 @@ def _measure_alone(pairs: int, tokens: int) -> dict[str, Any]:
     command = [sys.executable, "-m", __name__, str(pairs), str(tokens)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2])
     if done.returncode:
-        raise RuntimeError(
-            f"Planning {pairs:,} pairs ended with status {done.returncode}: {done.stderr.strip()}"
-        )
+        raise RuntimeError(f"Planning {pairs:,} pairs ended with status {done.returncode}: {done.stderr.strip()}")
     return dict(json.loads(done.stdout))
 
 

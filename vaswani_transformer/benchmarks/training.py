@@ -150,18 +150,13 @@ def benchmark_training(source: str, target: str, settings: Settings) -> Iterator
             works = {name: planned[KINDS[name].batches] for name in names}
             with ExitStack() as stack:
                 processes = {
-                    name: OwnProcess(
-                        KINDS[name].title, KINDS[name], works[name], gives_back=settings.give_back_memory
-                    )
-                    for name in names
+                    name: OwnProcess(KINDS[name].title, KINDS[name], works[name], gives_back=settings.give_back_memory) for name in names
                 }
                 for process in processes.values():
                     stack.enter_context(process)
                 for threads in settings.threads:
                     setting = {"shape": shape, "threads": threads}
-                    measured = _interleave(
-                        processes, threads, settings.repeats, f"{shape} ({threads} threads)"
-                    )
+                    measured = _interleave(processes, threads, settings.repeats, f"{shape} ({threads} threads)")
                     rows = _speed(measured, works, _rates(results, threads), threads if on_cpu else None)
                     for row in rows:
                         row["memory"] = processes[row["contestant"]].memory()
@@ -170,9 +165,7 @@ def benchmark_training(source: str, target: str, settings: Settings) -> Iterator
                     yield results
 
 
-def _interleave(
-    processes: dict[str, OwnProcess], threads: int, repeats: int, title: str
-) -> dict[str, Measurement]:
+def _interleave(processes: dict[str, OwnProcess], threads: int, repeats: int, title: str) -> dict[str, Measurement]:
     runs = {name: partial(process.round, threads) for name, process in processes.items()}
     return interleave(runs, repeats, title=title)
 
@@ -222,10 +215,7 @@ def _leads(shape: str, measured: dict[str, Measurement], works: dict[str, Work])
 def _per_token(ratios: dict[str, Ratio], works: dict[str, Work], reference: str) -> dict[str, Ratio]:
     """Of rounds, as ratios of the time for a token."""
     tokens = works[reference].load.target_tokens
-    return {
-        name: Ratio(*(value * works[name].load.target_tokens / tokens for value in ratio))
-        for name, ratio in ratios.items()
-    }
+    return {name: Ratio(*(value * works[name].load.target_tokens / tokens for value in ratio)) for name, ratio in ratios.items()}
 
 
 def _rates(results: dict[str, Any], threads: int) -> dict[str, float]:
@@ -233,8 +223,7 @@ def _rates(results: dict[str, Any], threads: int) -> dict[str, float]:
     key = str(threads)
     if key not in results["matrix_rates"]:
         results["matrix_rates"][key] = {
-            precision: matrix_rate(current_device(), getattr(torch, precision), threads)
-            for precision in ("float32", "bfloat16")
+            precision: matrix_rate(current_device(), getattr(torch, precision), threads) for precision in ("float32", "bfloat16")
         }
     rates: dict[str, float] = results["matrix_rates"][key]
     return rates
@@ -252,9 +241,7 @@ def _circumstances(
     """All but the rows."""
     sizes = ("encoder_layers", "decoder_layers", "d_model", "encoder_ffn_dim", "encoder_attention_heads")
     hashes = read_json(run.cleaning)["file_hashes"]["train"]
-    configs = {
-        name: recipe.model_config(vocab_size=SHAPES[name].vocab_size) for name, recipe in recipes.items()
-    }
+    configs = {name: recipe.model_config(vocab_size=SHAPES[name].vocab_size) for name, recipe in recipes.items()}
     return {
         **circumstances(device),
         "settings": {
@@ -266,10 +253,7 @@ def _circumstances(
             "give_back_memory": settings.give_back_memory,
             "label_smoothing": next(iter(recipes.values())).training.label_smoothing,
         },
-        "shapes": {
-            name: {size: getattr(config, size) for size in (*sizes, "vocab_size")}
-            for name, config in configs.items()
-        },
+        "shapes": {name: {size: getattr(config, size) for size in (*sizes, "vocab_size")} for name, config in configs.items()},
         "contestants": {name: KINDS[name].title for name in names},
         "corpus": {
             "sha256": {Path(name).name: digest for name, digest in hashes.items()},

@@ -45,9 +45,7 @@ class TrainingContestant(ABC):
 class Ours(TrainingContestant):
     """What `scripts/train.py` runs: each update is one of `training.update.Updater`, with gradient norm and check for finite losses."""
 
-    def __init__(
-        self, work: Work, *, precision: Literal["float32", "bfloat16"], compiled: bool = False
-    ) -> None:
+    def __init__(self, work: Work, *, precision: Literal["float32", "bfloat16"], compiled: bool = False) -> None:
         settings = replace(work.recipe.training, precision=precision, compile=compiled)
         recipe = replace(work.recipe, training=settings)
         accelerator = build_accelerator(recipe, work.run)
@@ -206,9 +204,7 @@ class Kind:
 
 
 def _loop(title: str, attention: str, precision: str, *, fused: bool = True) -> Kind:
-    return Kind(
-        f"MarianMTModel {title}", PlainLoop, {"attention": attention, "precision": precision, "fused": fused}
-    )
+    return Kind(f"MarianMTModel {title}", PlainLoop, {"attention": attention, "precision": precision, "fused": fused})
 
 
 def _trainer(title: str, batches: Batching, precision: str = "float32") -> Kind:

@@ -13,9 +13,7 @@ _HEADER = (
 )
 _LEADS_HEADER = ("shape", "threads", "ours", "against", "times as fast (least-most)", "by CPU time", "goal")
 _RIGHT = "---:"
-_GIVEN_BACK = (
-    "Those that wait have given free memory back, so that every round begins with getting it again. "
-)
+_GIVEN_BACK = "Those that wait have given free memory back, so that every round begins with getting it again. "
 
 
 def write_report(results: Results, folder: Path) -> None:
@@ -43,9 +41,7 @@ def panels(results: Results) -> list[Panel]:
     for shape, threads, rows in _settings(results):
         series.setdefault(shape, {})[_threads(threads)] = [Ratio(**row["ratio"]) for row in rows]
     names = list(results["contestants"].values())
-    return [
-        Panel(_title(results, shape).rpartition(", ")[0], names, dict(bars)) for shape, bars in series.items()
-    ]
+    return [Panel(_title(results, shape).rpartition(", ")[0], names, dict(bars)) for shape, bars in series.items()]
 
 
 def _settings(results: Results) -> Iterator[tuple[str, int, list[Row]]]:

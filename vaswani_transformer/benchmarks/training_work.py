@@ -84,9 +84,7 @@ class Work:
         return EncodedCorpus.open(self.run.encoded / "train")
 
 
-def plan_work(
-    batching: Batching, recipe: Recipe, run: RunFolder, corpus: EncodedCorpus, vocab_size: int, updates: int
-) -> Work:
+def plan_work(batching: Batching, recipe: Recipe, run: RunFolder, corpus: EncodedCorpus, vocab_size: int, updates: int) -> Work:
     """A round of `updates` updates, chosen from one epoch.
 
     Raises:

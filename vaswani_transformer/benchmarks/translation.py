@@ -84,9 +84,7 @@ class Settings:
                 raise ValueError(f"`{name}` is {value}; name each number once.")
         unknown = set(self.lengths) - set(get_args(Lengths))
         if unknown or not self.lengths or len(set(self.lengths)) < len(self.lengths):
-            raise ValueError(
-                f"`lengths` is {self.lengths}; name {' or '.join(get_args(Lengths))}, or both, each once."
-            )
+            raise ValueError(f"`lengths` is {self.lengths}; name {' or '.join(get_args(Lengths))}, or both, each once.")
 
 
 @dataclass(frozen=True)
@@ -117,9 +115,7 @@ class Material:
         return [max(1, round(mean(self.reference_lengths[number] for number in batch))) for batch in batches]
 
 
-def benchmark_translation(
-    model_name: str, test_sets: Sequence[ParallelFiles], settings: Settings
-) -> Iterator[dict[str, Any]]:
+def benchmark_translation(model_name: str, test_sets: Sequence[ParallelFiles], settings: Settings) -> Iterator[dict[str, Any]]:
     """Measure a checkpoint of ours.
 
     Yields:
@@ -241,12 +237,8 @@ def _speed(
     return rows
 
 
-def _translate(
-    contestant: Contestant, batches: list[Any], beams: int, lengths: list[int | None]
-) -> list[Any]:
-    return [
-        contestant.translate(batch, beams, length) for batch, length in zip(batches, lengths, strict=True)
-    ]
+def _translate(contestant: Contestant, batches: list[Any], beams: int, lengths: list[int | None]) -> list[Any]:
+    return [contestant.translate(batch, beams, length) for batch, length in zip(batches, lengths, strict=True)]
 
 
 def _memory(entry: Entry, batches: list[list[list[int]]], beams: int, device: str) -> dict[str, Any]:

@@ -74,8 +74,7 @@ def _caption(results: Results) -> str:
     settings, sizes = results["settings"], results["architecture"]
     first = next(iter(results["contestants"].values()))
     sets = "; ".join(
-        f"{s['name']}: {s['sentences']:,} sentences, {s['timed_sentences']:,} of them timed, evenly spaced"
-        for s in results["test_sets"]
+        f"{s['name']}: {s['sentences']:,} sentences, {s['timed_sentences']:,} of them timed, evenly spaced" for s in results["test_sets"]
     )
     signature = results["quality"][0]["signature"]
     return (

@@ -220,9 +220,7 @@ class BatchStream:
         return self._plans[epoch]
 
 
-def collate(
-    corpus: EncodedCorpus, indices: IndexArray | Sequence[int], pad_token_id: int
-) -> dict[str, torch.Tensor]:
+def collate(corpus: EncodedCorpus, indices: IndexArray | Sequence[int], pad_token_id: int) -> dict[str, torch.Tensor]:
     """Token ids of some pairs as the tensors a model takes.
 
     Returns:
@@ -238,13 +236,9 @@ def collate(
     }
 
 
-def _check_lengths(
-    source_lengths: LengthArray, target_lengths: LengthArray, source_tokens: int, target_tokens: int
-) -> None:
+def _check_lengths(source_lengths: LengthArray, target_lengths: LengthArray, source_tokens: int, target_tokens: int) -> None:
     if len(source_lengths) != len(target_lengths):
-        raise ValueError(
-            f"There are {len(source_lengths)} source but {len(target_lengths)} target lengths; each pair needs both."
-        )
+        raise ValueError(f"There are {len(source_lengths)} source but {len(target_lengths)} target lengths; each pair needs both.")
     if not len(source_lengths):
         raise ValueError("There are no sentence pairs to make batches of; check what cleaning dropped.")
     for side, lengths, budget in (
@@ -253,9 +247,7 @@ def _check_lengths(
     ):
         longest, shortest = int(np.argmax(lengths)), int(np.argmin(lengths))
         if lengths[shortest] < 1:
-            raise ValueError(
-                f"Pair {shortest} has a {side} of {lengths[shortest]} tokens; an encoded sentence holds at least `</s>`."
-            )
+            raise ValueError(f"Pair {shortest} has a {side} of {lengths[shortest]} tokens; an encoded sentence holds at least `</s>`.")
         if lengths[longest] > budget:
             raise ValueError(
                 f"Pair {longest} has {lengths[longest]} {side} tokens, but a micro-batch may hold only {budget}: raise "
@@ -263,18 +255,14 @@ def _check_lengths(
             )
 
 
-def _order_by_length(
-    sources: LengthArray, targets: LengthArray, generator: np.random.Generator
-) -> NDArray[Any]:
+def _order_by_length(sources: LengthArray, targets: LengthArray, generator: np.random.Generator) -> NDArray[Any]:
     """Pairs by target, then source length, random among equals.
 
     Sources rise and fall in turn from one target length to the next, so that neighbours at the border are alike on both sides.
     """
     order = generator.permutation(len(sources))
     limit = max(int(sources.max()), int(targets.max())) * (_JITTER + 1) // _JITTER + 1
-    kind: Any = (
-        np.uint16 if limit < 2**16 else np.int64
-    )  # 16 bits are sorted by radix: several times faster on millions of pairs
+    kind: Any = np.uint16 if limit < 2**16 else np.int64  # 16 bits are sorted by radix: several times faster on millions of pairs
     target_key = targets.astype(kind)[order]
     jitter = generator.random(len(order), dtype=np.float32)
     jitter *= target_key // _JITTER + 1
@@ -299,9 +287,7 @@ def _key_ranges(keys: NDArray[Any]) -> list[tuple[int, int]]:
     return list(itertools.pairwise([0, *firsts, int(keys.max()) + 1]))
 
 
-def _cut(
-    order: NDArray[Any], sources: LengthArray, targets: LengthArray, source_tokens: int, target_tokens: int
-) -> IndexArray:
+def _cut(order: NDArray[Any], sources: LengthArray, targets: LengthArray, source_tokens: int, target_tokens: int) -> IndexArray:
     """Where each batch ends if every one takes as many of the pairs, in this order, as its budgets allow."""
     ends = array("q")
     pairs = longest_source = longest_target = 0

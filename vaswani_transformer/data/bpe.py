@@ -58,9 +58,7 @@ def train_tokenizer(
         UserWarning: the texts do not support `vocab_size` entries; the tokenizer then has fewer.
     """
     if isinstance(texts, str):
-        raise TypeError(
-            "The texts to train a tokenizer on must be a list or a stream of sentences, not one string; put it into a list."
-        )
+        raise TypeError("The texts to train a tokenizer on must be a list or a stream of sentences, not one string; put it into a list.")
     controls = [*CONTROL_TOKENS, *map(language_token, target_languages)]
     if vocab_size < SMALLEST_VOCABULARY + len(target_languages):
         raise ValueError(
@@ -98,9 +96,7 @@ def extend_tokenizer(
         ValueError: `tokenizer` is none of `train_tokenizer`, or has `vocab_size` entries already; or see `train_tokenizer`.
     """
     if not is_byte_level(tokenizer):
-        raise ValueError(
-            "Only a byte-level BPE can be extended; set `tokenizer.method` to `keep` or `train`."
-        )
+        raise ValueError("Only a byte-level BPE can be extended; set `tokenizer.method` to `keep` or `train`.")
     state = json.loads(tokenizer.backend_tokenizer.to_str())
     vocabulary, merges = state["model"]["vocab"], state["model"]["merges"]
     for token in map(language_token, target_languages):
@@ -150,15 +146,11 @@ def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
     while batch := list(itertools.islice(iterator, _TEXTS_PER_BATCH)):
         for index, text in batch:
             if not isinstance(text, str):
-                raise TypeError(
-                    f"Text number {index} to train the tokenizer on is of type {type(text).__name__}, not str."
-                )
+                raise TypeError(f"Text number {index} to train the tokenizer on is of type {type(text).__name__}, not str.")
             count += bool(text)
         yield [text for _, text in batch]
     if not count:
-        raise ValueError(
-            "There is no text to train a tokenizer on; check that the training corpus is not empty."
-        )
+        raise ValueError("There is no text to train a tokenizer on; check that the training corpus is not empty.")
 
 
 def _warn_if_smaller(reached: int, wanted: int, min_frequency: int) -> None:

@@ -91,18 +91,13 @@ class Dice:
 PEOPLE = (MYSELF, MYSELF, HE, SHE, WE, THEY)
 NAMES = tuple(Name(name) for name in (*MEN, *WOMEN))
 TITLED = tuple(Name(family, title) for family in FAMILIES for title in ("Mr", "Mrs"))
-_NUMERALS = {
-    n: Determiner(number_words(n)[0], number_words(n)[0], number_words(n)[1], "fixed") for n in range(2, 100)
-}
+_NUMERALS = {n: Determiner(number_words(n)[0], number_words(n)[0], number_words(n)[1], "fixed") for n in range(2, 100)}
 
 _ACTIONS = tuple(verb for verb in VERBS if "special" not in verb.frame)
 ACTIONS_OF = {
-    kind: tuple(verb for verb in _ACTIONS if kind in verb.frame["subject"].split(","))
-    for kind in ("person", "animal", "flat", "goods")
+    kind: tuple(verb for verb in _ACTIONS if kind in verb.frame["subject"].split(",")) for kind in ("person", "animal", "flat", "goods")
 }
-DELIBERATE = tuple(
-    verb for verb in ACTIONS_OF["person"] if "simple" not in verb.frame and verb is not VERB["ankommen"]
-)
+DELIBERATE = tuple(verb for verb in ACTIONS_OF["person"] if "simple" not in verb.frame and verb is not VERB["ankommen"])
 """What one may ask somebody to do, or try to do."""
 WITH_COMPANY = tuple(verb for verb in _ACTIONS if "company" in verb.frame and "tail" not in verb.frame)
 WITH_PLACE = tuple(verb for verb in _ACTIONS if "place" in verb.frame)
@@ -112,16 +107,8 @@ _LASTING = (VERB["wohnen"], VERB["arbeiten"], VERB["warten"], VERB["schlafen"])
 
 def _verbs_with_object(kinds: frozenset[str]) -> tuple[Verb, ...]:
     """The verbs that have one object, which may be of these kinds."""
-    one_object = (
-        verb
-        for verb in _ACTIONS
-        if ("acc" in verb.frame) != ("dat" in verb.frame) and verb.frame.get("tail") is None
-    )
-    return tuple(
-        verb
-        for verb in one_object
-        if kinds & set(verb.frame.get("acc", verb.frame.get("dat", "")).split(","))
-    )
+    one_object = (verb for verb in _ACTIONS if ("acc" in verb.frame) != ("dat" in verb.frame) and verb.frame.get("tail") is None)
+    return tuple(verb for verb in one_object if kinds & set(verb.frame.get("acc", verb.frame.get("dat", "")).split(",")))
 
 
 ACTIONS_ON = {noun: _verbs_with_object(noun.kinds) for nouns in NOUNS_OF.values() for noun in nouns}
@@ -179,9 +166,7 @@ class Author:
             return THE
         return possessive(self.dice.pick(self.people)) if roll <= 9 else THIS
 
-    def phrase(
-        self, kinds: str, *, indefinite: float = 0.0, adjective: float = 0.25, plural: float = 0.25
-    ) -> NounPhrase:
+    def phrase(self, kinds: str, *, indefinite: float = 0.0, adjective: float = 0.25, plural: float = 0.25) -> NounPhrase:
         """A noun of one of the `kinds`; the three numbers are probabilities."""
         noun = self.dice.pick(NOUNS_OF[self.dice.pick(kinds.split(","))])
         is_plural = noun.is_plural_sensible and self.dice.chance(plural)
@@ -192,9 +177,7 @@ class Author:
 
     def counted(self, kinds: str, most: int = 6) -> NounPhrase:
         """`three old books`"""
-        noun = self.dice.pick(
-            [noun for noun in NOUNS_OF[self.dice.pick(kinds.split(","))] if noun.is_plural_sensible]
-        )
+        noun = self.dice.pick([noun for noun in NOUNS_OF[self.dice.pick(kinds.split(","))] if noun.is_plural_sensible])
         modifier = self.dice.pick(ADJECTIVES_FOR[noun]) if self.dice.chance(0.2) else None
         return NounPhrase(noun, _NUMERALS[self.dice.number(2, most)], True, modifier)
 
@@ -204,9 +187,7 @@ class Author:
         if self.dice.chance(0.4):
             name = self.dice.pick(self.names).name
             return replace(phrase, determiner=Determiner(f"{name}'s", f"{name}'s", f"{name}s", "fixed"))
-        return replace(
-            phrase, determiner=THE, possessor=Author(self.dice).phrase("person", adjective=0.1, plural=0.0)
-        )
+        return replace(phrase, determiner=THE, possessor=Author(self.dice).phrase("person", adjective=0.1, plural=0.0))
 
     def subject(self, kinds: str, is_denied: bool = False) -> Nominal:
         kind = self.dice.pick(kinds.split(","))
@@ -409,11 +390,7 @@ class Author:
         if "dat" in verb.frame:
             dative = Gap() if gap == "dative" else self.object(verb.frame["dat"], subject)
         if "acc" in verb.frame:
-            accusative = (
-                Gap()
-                if gap == "accusative"
-                else self.object(verb.frame["acc"], subject, is_denied or tense == "perfect")
-            )
+            accusative = Gap() if gap == "accusative" else self.object(verb.frame["acc"], subject, is_denied or tense == "perfect")
             if "dat" in verb.frame and isinstance(accusative, Pronoun | Name):
                 accusative = self.phrase("gift")
         has_company = "company" in verb.frame and self.dice.chance(0.1 if is_plain else 0.25)
@@ -455,9 +432,7 @@ class Author:
     ) -> Clause:
         """Somebody or something is somehow."""
         is_denied = may_deny and self.dice.chance(0.2)
-        subject = subject or self.subject(
-            self.dice.pick(("person", "person", "goods", "animal", "place")), is_denied
-        )
+        subject = subject or self.subject(self.dice.pick(("person", "person", "goods", "animal", "place")), is_denied)
         tense = tense or ("simple" if self.dice.chance(0.7) else "past")
         time = NOTHING
         tail = self.property(subject)
@@ -474,11 +449,7 @@ class Author:
             return subject
         if isinstance(subject, Name):
             return Pronoun(SHE if subject.name in WOMEN else HE)
-        if (
-            not isinstance(subject, NounPhrase)
-            or subject.determiner is EVERY
-            or "person" not in subject.noun.kinds
-        ):
+        if not isinstance(subject, NounPhrase) or subject.determiner is EVERY or "person" not in subject.noun.kinds:
             return None
         person = {"m": HE, "f": SHE, "n": None, "p": THEY}[subject.column]
         return Pronoun(person) if person else None
@@ -511,9 +482,7 @@ class Author:
         clause = self.clause(verb=verb, gap=gap, is_plain=True)
         case = ACCUSATIVE if gap == "accusative" else DATIVE
         word = "whom" if is_person else "that"
-        return Text(
-            join(word, english_statement(clause)), german_subordinate(clause, RELATIVE_PRONOUN[column][case])
-        )
+        return Text(join(word, english_statement(clause)), german_subordinate(clause, RELATIVE_PRONOUN[column][case]))
 
     def _relative_owner(self, column: Literal["m", "f", "n", "p"]) -> Text:
         owned = replace(self.phrase("goods,animal"), determiner=BARE, adjective=None)

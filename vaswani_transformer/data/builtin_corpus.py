@@ -75,15 +75,11 @@ def builtin_pairs(split: Split, size: int | None = None) -> Iterator[tuple[str, 
         ValueError: there is no such split, or `size` is negative or more than the grammar can say.
     """
     if split not in get_args(Split):
-        raise ValueError(
-            f"The built-in corpus has no split {split!r}; choose one of {', '.join(get_args(Split))}."
-        )
+        raise ValueError(f"The built-in corpus has no split {split!r}; choose one of {', '.join(get_args(Split))}.")
     if size is None:
         size = SIZES[split]
     if size < 0:
-        raise ValueError(
-            f"The size of the built-in corpus is a number of sentence pairs and cannot be {size}."
-        )
+        raise ValueError(f"The size of the built-in corpus is a number of sentence pairs and cannot be {size}.")
     if size <= SIZES[split]:
         return iter(_default_pairs()[split][:size])
     return islice(_of_split(split), size)

@@ -146,11 +146,7 @@ class NounPhrase:
         return join(determiner, rest, self.relative.english)
 
     def german(self, case: int) -> str:
-        adjective = (
-            self.adjective.stem + self.determiner.adjective_endings[self.column][case]
-            if self.adjective
-            else ""
-        )
+        adjective = self.adjective.stem + self.determiner.adjective_endings[self.column][case] if self.adjective else ""
         determiner = self.determiner.decline(case, self.column)
         possessor = self.possessor.german(GENITIVE) if self.possessor else ""
         relative = f", {self.relative.german}," if self.relative.german else ""
@@ -250,9 +246,7 @@ def english_verb(verb: Verb, tense: Tense, agreement: int) -> EnglishVerb:
         return EnglishVerb((_BE_PAST if tense == "past" else _BE_PRESENT)[agreement], "")
     if tense == "past":
         return EnglishVerb("did", verb.english, verb.past)
-    return EnglishVerb(
-        "does" if third else "do", verb.english, verb.english_third_person if third else verb.english
-    )
+    return EnglishVerb("does" if third else "do", verb.english, verb.english_third_person if third else verb.english)
 
 
 def english_predicate(clause: Clause) -> str:
@@ -336,10 +330,7 @@ def _middle_field(clause: Clause) -> str:
         elif phrase is not None:
             heavy = join(heavy, phrase.german(case))
             indefinite = indefinite or (isinstance(phrase, NounPhrase) and phrase.is_indefinite)
-    has_kein = any(
-        isinstance(phrase, NounPhrase) and phrase.determiner in (NO, NO_MASS)
-        for phrase in (clause.dative, clause.accusative)
-    )
+    has_kein = any(isinstance(phrase, NounPhrase) and phrase.determiner in (NO, NO_MASS) for phrase in (clause.dative, clause.accusative))
     particle = join(clause.aspect.german, "nicht" if clause.is_negated and not has_kein else "")
     return join(
         light,
@@ -396,6 +387,4 @@ def german_imperative(clause: Clause) -> str:
 
 def subordinate(conjunction: Text, clause: Clause) -> Text:
     """The clause after a conjunction in both languages, without commas."""
-    return Text(
-        join(conjunction.english, english_statement(clause)), german_subordinate(clause, conjunction.german)
-    )
+    return Text(join(conjunction.english, english_statement(clause)), german_subordinate(clause, conjunction.german))

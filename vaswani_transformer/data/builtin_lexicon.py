@@ -25,12 +25,8 @@ def _endings(m: str, f: str, n: str, p: str) -> dict[Column, tuple[str, ...]]:
     return {column: tuple(ending.strip("-") for ending in row.split()) for column, row in rows.items()}
 
 
-DEFINITE_ARTICLE = _endings(
-    m="der den dem des", f="die die der der", n="das das dem des", p="die die den der"
-)
-RELATIVE_PRONOUN = _endings(
-    m="der den dem dessen", f="die die der deren", n="das das dem dessen", p="die die denen deren"
-)
+DEFINITE_ARTICLE = _endings(m="der den dem des", f="die die der der", n="das das dem des", p="die die den der")
+RELATIVE_PRONOUN = _endings(m="der den dem dessen", f="die die der deren", n="das das dem dessen", p="die die denen deren")
 
 DETERMINER_ENDINGS = {
     "dieser": _endings(m="er en em es", f="e e er er", n="es es em es", p="e e en er"),
@@ -245,9 +241,7 @@ _WORLDS = {
 def _adjectives_for(noun: Noun) -> tuple[Adjective, ...]:
     worlds = {_WORLDS[kind] for kind in noun.kinds if kind in _WORLDS}
     fitting = (adjective for adjective in ADJECTIVES if adjective.kinds & worlds)
-    return tuple(
-        adjective for adjective in fitting if not (noun.is_mass and adjective.english in ("big", "small"))
-    )
+    return tuple(adjective for adjective in fitting if not (noun.is_mass and adjective.english in ("big", "small")))
 
 
 ADJECTIVES_FOR = {noun: _adjectives_for(noun) for noun in NOUNS}
@@ -444,9 +438,7 @@ HAVE_TO = _modal("do", "have to ", "have to ", "has to ", "muss musst muss müss
 WANT_TO = _modal("do", "want to ", "want to ", "wants to ", "will willst will wollen wollt wollen")
 COULD = _modal("could", "", "", "", "konnte konntest konnte konnten konntet konnten")
 HAD_TO = _modal("did", "have to ", "had to ", "had to ", "musste musstest musste mussten musstet mussten")
-WANTED_TO = _modal(
-    "did", "want to ", "wanted to ", "wanted to ", "wollte wolltest wollte wollten wolltet wollten"
-)
+WANTED_TO = _modal("did", "want to ", "wanted to ", "wanted to ", "wollte wolltest wollte wollten wolltet wollten")
 
 
 # --- Pronouns, names, numbers -------------------------------------------------------------------------------------------------------------

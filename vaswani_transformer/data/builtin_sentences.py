@@ -117,12 +117,7 @@ def statement(author: Author) -> Pair:
     clause = author.clause()
     if clause.time.english and author.dice.chance(0.35):
         clause = replace(clause, front="time")
-    elif (
-        clause.tail.english
-        and "place" in clause.verb.frame
-        and not clause.is_negated
-        and author.dice.chance(0.25)
-    ):
+    elif clause.tail.english and "place" in clause.verb.frame and not clause.is_negated and author.dice.chance(0.25):
         clause = replace(clause, front="tail")
     return _said(clause)
 
@@ -153,18 +148,14 @@ def _when_or_why(author: Author) -> Pair:
     if word.english == "when" and not isinstance(tense, Modal):
         tense = "past"
     clause = author.clause(verb=verb, tense=tense, is_plain=True, may_deny=word.english == "why")
-    return _asked(
-        replace(clause, frequency=NOTHING, time=NOTHING) if word.english == "when" else clause, word
-    )
+    return _asked(replace(clause, frequency=NOTHING, time=NOTHING) if word.english == "when" else clause, word)
 
 
 def _where(author: Author) -> Pair:
     if author.dice.chance(0.4):
         clause = author.clause(verb=author.dice.pick(WITH_DIRECTION), may_deny=False)
         return _asked(replace(clause, tail=NOTHING), Text("where", "wohin"))
-    clause = author.clause(
-        verb=author.dice.pick((*WITH_PLACE, VERB["wohnen"], VERB["wohnen"], VERB["liegen"])), may_deny=False
-    )
+    clause = author.clause(verb=author.dice.pick((*WITH_PLACE, VERB["wohnen"], VERB["wohnen"], VERB["liegen"])), may_deny=False)
     return _asked(replace(clause, tail=NOTHING), Text("where", "wo"))
 
 
@@ -203,9 +194,7 @@ def _what(author: Author) -> Pair:
 
 def _how(author: Author) -> Pair:
     if author.dice.chance(0.5):
-        return _asked(
-            Clause(author.subject("person", is_denied=True), BE, "simple"), Text("how old", "wie alt")
-        )
+        return _asked(Clause(author.subject("person", is_denied=True), BE, "simple"), Text("how old", "wie alt"))
     return _asked(Clause(author.subject("goods"), COST, "simple"), Text("how much", "wie viel"))
 
 
@@ -220,11 +209,7 @@ def relative_sentence(author: Author) -> Pair:
     if author.dice.chance(0.5):
         if author.dice.chance(0.5):
             return _said(author.state(subject=author.described("person,goods,animal")))
-        return _said(
-            author.clause(
-                subject=author.described("person"), verb=author.dice.pick(ACTIONS_OF["person"]), is_plain=True
-            )
-        )
+        return _said(author.clause(subject=author.described("person"), verb=author.dice.pick(ACTIONS_OF["person"]), is_plain=True))
     verb = VERB[author.dice.pick(_TAKES_DESCRIBED)]
     tense: Tense = "simple" if "simple" in verb.frame else "progressive"
     clause = Clause(author.subject("person"), verb, tense)
@@ -314,19 +299,13 @@ def reported_sentence(author: Author) -> Pair:
 def infinitive_sentence(author: Author) -> Pair:
     """`The boy is trying to open the window.`, `Anna is going home in order to sleep.`"""
     subject = author.subject("person")
-    goal = author.clause(
-        subject=subject, verb=author.dice.pick(DELIBERATE), tense="progressive", is_plain=True, may_deny=False
-    )
+    goal = author.clause(subject=subject, verb=author.dice.pick(DELIBERATE), tense="progressive", is_plain=True, may_deny=False)
     goal = replace(goal, time=NOTHING)
     english, german = english_infinitive(goal), german_infinitive(goal)
     roll = author.dice.number(1, 10)
     if roll <= 4:
-        main = author.clause(
-            subject=subject, verb=author.dice.pick(WITH_DIRECTION), is_plain=True, may_deny=False
-        )
-        return _pair(
-            join(english_statement(main), "in order", english), join(german_statement(main) + ", um", german)
-        )
+        main = author.clause(subject=subject, verb=author.dice.pick(WITH_DIRECTION), is_plain=True, may_deny=False)
+        return _pair(join(english_statement(main), "in order", english), join(german_statement(main) + ", um", german))
     if roll <= 6:
         main = Clause(subject, HAVE, "simple", tail=author.dice.pick((_TIME_TO_SPARE, _NO_TIME)))
     elif roll <= 8:
@@ -340,9 +319,7 @@ def comparison(author: Author) -> Pair:
     """`The red car is bigger than the bicycle.`, `... as big as ...`"""
     kind = author.dice.pick(("person", "goods", "animal", "place"))
     first, second = author.phrase(kind, adjective=0.1), author.phrase(kind, adjective=0.1)
-    adjective = author.dice.pick(
-        [a for a in ADJECTIVES_FOR[first.noun] if a.english_comparative and a in ADJECTIVES_FOR[second.noun]]
-    )
+    adjective = author.dice.pick([a for a in ADJECTIVES_FOR[first.noun] if a.english_comparative and a in ADJECTIVES_FOR[second.noun]])
     if author.dice.chance(0.65):
         english, german = f"{adjective.english_comparative} than", f"{adjective.german_comparative} als"
     else:
@@ -364,9 +341,7 @@ def number_sentence(author: Author) -> Pair:
         return _said(Clause(subject, COST, "simple", tail=Text(f"{english} euros", f"{german} Euro")))
     if roll == 3:
         digits = str(5 * author.dice.number(2, 12))
-        return _said(
-            Clause(author.phrase("goods"), COST, "simple", tail=Text(f"{digits} euros", f"{digits} Euro"))
-        )
+        return _said(Clause(author.phrase("goods"), COST, "simple", tail=Text(f"{digits} euros", f"{digits} Euro")))
     phrase = author.counted("goods,animal,food,flat", most=59)
     tense: Tense = author.dice.pick(("simple", "past"))
     return _said(Clause(author.subject("person"), HAVE, tense, accusative=phrase))
@@ -445,9 +420,7 @@ Speech = tuple[str, str, str]
 
 
 def _request(author: Author, you: Pronoun) -> Speech:
-    clause = author.clause(
-        subject=you, verb=author.dice.pick(DELIBERATE), tense="progressive", is_plain=True, may_deny=False
-    )
+    clause = author.clause(subject=you, verb=author.dice.pick(DELIBERATE), tense="progressive", is_plain=True, may_deny=False)
     clause = replace(clause, time=_PLEASE)
     return english_imperative(clause), german_imperative(clause), "!"
 
@@ -456,9 +429,7 @@ def _doing_of(author: Author, you: Pronoun) -> Clause:
     verb = author.dice.pick(ACTIONS_OF["person"])
     tense: Tense = "simple"
     if "simple" not in verb.frame:
-        tense = author.dice.pick(
-            ("progressive", "progressive", "progressive", "progressive", "past", "perfect", *PRESENT_MODALS)
-        )
+        tense = author.dice.pick(("progressive", "progressive", "progressive", "progressive", "past", "perfect", *PRESENT_MODALS))
     return author.clause(subject=you, verb=verb, tense=tense, is_plain=True)
 
 
@@ -471,11 +442,7 @@ def _question_to(author: Author, you: Pronoun) -> Speech:
 
 
 def _state_of(author: Author, you: Pronoun) -> Speech:
-    subject = (
-        you
-        if author.dice.chance(0.6)
-        else replace(author.phrase("person,goods"), determiner=possessive(you.person))
-    )
+    subject = you if author.dice.chance(0.6) else replace(author.phrase("person,goods"), determiner=possessive(you.person))
     clause = author.state(subject=subject, tense="simple", is_plain=True)
     return english_question(clause), german_inverted(clause), "?"
 
@@ -493,9 +460,7 @@ def _done_to(author: Author, you: Pronoun) -> Speech:
         *(author.phrase("person"), author.dice.pick(author.names)),
     )
     is_personal = "person" in verb.frame["subject"]
-    clause = author.clause(
-        subject=author.dice.pick(subjects) if is_personal else None, verb=verb, gap=gap, is_plain=True
-    )
+    clause = author.clause(subject=author.dice.pick(subjects) if is_personal else None, verb=verb, gap=gap, is_plain=True)
     clause = replace(clause, dative=you) if gap == "dative" else replace(clause, accusative=you)
     return english_statement(clause), german_statement(clause), "."
 

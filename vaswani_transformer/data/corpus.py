@@ -31,9 +31,7 @@ _ROWS_PER_READ = 1000
 _BYTE_ORDER_MARK = "\ufeff"
 
 # Chinese, Japanese, Thai, Lao, Tibetan, Burmese and Khmer put no space between words: each of their characters counts as a word.
-_SPACELESS = re.compile(
-    "[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
-)
+_SPACELESS = re.compile("[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 # No language has words this long on average: a text counts at least one word for so many characters, such as a megabyte without a space.
 _LONGEST_WORD = 40
 _VISIBLE = re.compile("[^\\s\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2064\ufeff]")
@@ -70,9 +68,7 @@ class CleaningReport:
     kept: int = 0
     trimmed: int = 0
     dropped: dict[str, int] = field(
-        default_factory=lambda: dict.fromkeys(
-            ("empty_side", "too_long", "length_ratio", "identical_sides", "held_out", "duplicate"), 0
-        )
+        default_factory=lambda: dict.fromkeys(("empty_side", "too_long", "length_ratio", "identical_sides", "held_out", "duplicate"), 0)
     )
     text_sha256: str | None = None
 
@@ -159,9 +155,7 @@ def file_hashes(spec: CorpusSpec, root: str | Path, languages: tuple[str, str]) 
     return {":".join(filter(None, parts)): digest.hexdigest()}
 
 
-def _clean(
-    judged: Iterable[tuple[list[SentencePair], list[str | int | None]]], report: CleaningReport
-) -> Iterator[SentencePair]:
+def _clean(judged: Iterable[tuple[list[SentencePair], list[str | int | None]]], report: CleaningReport) -> Iterator[SentencePair]:
     """What only one who sees all pairs can do: count, digest, and know what came before."""
     seen: set[int] = set()
     digest = hashlib.sha256()
@@ -181,9 +175,7 @@ def _clean(
     report.text_sha256 = digest.hexdigest()
 
 
-def _judge(
-    pairs: Iterable[SentencePair], settings: CleaningSettings, questions: set[int]
-) -> list[str | int | None]:
+def _judge(pairs: Iterable[SentencePair], settings: CleaningSettings, questions: set[int]) -> list[str | int | None]:
     """For each pair the reason to drop it; or else, where duplicates are dropped, the hash by which they are known."""
     return [_verdict(pair, settings, questions) for pair in pairs]
 
@@ -273,9 +265,7 @@ def _read_hub(spec: CorpusSpec, root: Path, languages: tuple[str, str]) -> Itera
     try:
         rows = datasets.load_dataset(location, spec.name, split=spec.split, streaming=spec.streaming)
     except (datasets.exceptions.DatasetsError, ConnectionError, ValueError) as error:
-        raise ValueError(
-            f"The data set {origin} cannot be loaded; check path, name and split in the recipe. {error}"
-        ) from error
+        raise ValueError(f"The data set {origin} cannot be loaded; check path, name and split in the recipe. {error}") from error
     columns = _columns(spec, languages)
     for number, row in enumerate(_rows(rows.iter(_ROWS_PER_READ)), start=1):
         yield _pair(row, columns, origin, number)
@@ -307,9 +297,7 @@ def _cell(row: Mapping[str, Any], column: str, where: str) -> str:
         )
     text = cells[column]
     if text is not None and not isinstance(text, str):
-        raise ValueError(
-            f"{where}: column `{column}` must hold text, not {text!r}; choose other columns in the recipe."
-        )
+        raise ValueError(f"{where}: column `{column}` must hold text, not {text!r}; choose other columns in the recipe.")
     try:
         (text or "").encode()
     except UnicodeEncodeError as error:
@@ -348,16 +336,12 @@ def _read_csv(path: Path, columns: tuple[str, str]) -> Iterator[tuple[int, dict[
                 _check_width(cells, header, f"{path}:{reader.line_num}")
                 yield reader.line_num, dict(zip(header, cells, strict=True))
     except csv.Error as error:
-        raise ValueError(
-            f"{path}:{reader.line_num} is not valid CSV ({error}); quote the line properly, or use a .tsv file."
-        ) from error
+        raise ValueError(f"{path}:{reader.line_num} is not valid CSV ({error}); quote the line properly, or use a .tsv file.") from error
 
 
 def _check_width(cells: list[str], header: list[str], where: str) -> None:
     if len(cells) != len(header):
-        raise ValueError(
-            f"{where} has {len(cells)} columns, but {len(header)} belong there; repair or remove the line."
-        )
+        raise ValueError(f"{where} has {len(cells)} columns, but {len(header)} belong there; repair or remove the line.")
 
 
 def _read_jsonl(path: Path, columns: tuple[str, str]) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -367,13 +351,9 @@ def _read_jsonl(path: Path, columns: tuple[str, str]) -> Iterator[tuple[int, dic
         try:
             row = json.loads(line)
         except json.JSONDecodeError as error:
-            raise ValueError(
-                f"{path}:{number} is not valid JSON ({error}); each line must hold one object."
-            ) from error
+            raise ValueError(f"{path}:{number} is not valid JSON ({error}); each line must hold one object.") from error
         if not isinstance(row, dict):
-            raise ValueError(
-                f"{path}:{number} holds {type(row).__name__} instead of an object with the columns as keys."
-            )
+            raise ValueError(f"{path}:{number} holds {type(row).__name__} instead of an object with the columns as keys.")
         yield number, row
 
 
@@ -387,9 +367,7 @@ def _read_parquet(path: Path, columns: tuple[str, str]) -> Iterator[tuple[int, d
         batches = (batch.to_pydict() for batch in file.iter_batches(_ROWS_PER_READ, columns=wanted))
         yield from enumerate(_rows(batches), start=1)
     except (pyarrow.ArrowException, OSError) as error:
-        raise ValueError(
-            f"{path} cannot be read as Parquet ({error}); it is probably incomplete: fetch it again."
-        ) from error
+        raise ValueError(f"{path} cannot be read as Parquet ({error}); it is probably incomplete: fetch it again.") from error
 
 
 _TABLE_READERS: dict[str, Callable[[Path, tuple[str, str]], Iterator[tuple[int, dict[str, Any]]]]] = {

@@ -60,17 +60,13 @@ class EncodedCorpus:
         languages: [n] the place of each pair's language among them; None where there is no choice.
     """
 
-    def __init__(
-        self, folder: Path, index: dict[str, Any], source: TokenSequences, target: TokenSequences
-    ) -> None:
+    def __init__(self, folder: Path, index: dict[str, Any], source: TokenSequences, target: TokenSequences) -> None:
         self.folder, self.index = folder, index
         self.source, self.target = source, target
         self._lines = _mapped(folder, "lines", np.int64, len(source))
         self._origins = _mapped(folder, "origins", np.uint16, len(source))
         self.target_languages: list[str] = index.get("target_languages", [])
-        self.languages = (
-            _mapped(folder, "languages", np.uint16, len(source)) if self.target_languages else None
-        )
+        self.languages = _mapped(folder, "languages", np.uint16, len(source)) if self.target_languages else None
 
     @classmethod
     def open(cls, folder: str | Path) -> "EncodedCorpus":
@@ -82,18 +78,12 @@ class EncodedCorpus:
         """
         folder = Path(folder)
         if not (folder / _INDEX).is_file():
-            raise FileNotFoundError(
-                f"There is no encoded corpus in {folder}; run the training script, which writes it."
-            )
+            raise FileNotFoundError(f"There is no encoded corpus in {folder}; run the training script, which writes it.")
         index = read_json(folder / _INDEX)
         sides = []
         for side in ("source", "target"):
             offsets = _mapped(folder, f"{side}_offsets", np.int64, index["pairs"] + 1)
-            sides.append(
-                TokenSequences(
-                    _mapped(folder, side, np.dtype(index["dtype"]), index[f"{side}_tokens"]), offsets
-                )
-            )
+            sides.append(TokenSequences(_mapped(folder, side, np.dtype(index["dtype"]), index[f"{side}_tokens"]), offsets))
         return cls(folder, index, *sides)
 
     def __len__(self) -> int:
@@ -239,9 +229,7 @@ class _Writer:
         self._write("lines", [pairs[i].line for i in encoded.kept], np.int64)
         self._write("origins", [self._origin(pairs[i].origin) for i in encoded.kept], np.uint16)
         if self._languages:
-            self._write(
-                "languages", [self._languages[str(pairs[i].language)] for i in encoded.kept], np.uint16
-            )
+            self._write("languages", [self._languages[str(pairs[i].language)] for i in encoded.kept], np.uint16)
         self.index["pairs"] += len(encoded.kept)
         self.index["dropped_too_long"] += len(pairs) - len(encoded.kept)
 
@@ -268,32 +256,23 @@ def _encode(
 ) -> _EncodedPairs:
     sources, targets = _ids(pairs, tokenizer)
     tokens = target_languages(tokenizer)
-    sources = [
-        ids if pair.language is None else [tokens[pair.language], *ids]
-        for pair, ids in zip(pairs, sources, strict=True)
-    ]
+    sources = [ids if pair.language is None else [tokens[pair.language], *ids] for pair, ids in zip(pairs, sources, strict=True)]
     kept = [i for i in range(len(pairs)) if len(sources[i]) <= max_tokens and len(targets[i]) <= max_tokens]
     return _EncodedPairs(kept, *_flat(sources, kept, dtype), *_flat(targets, kept, dtype))
 
 
-def _flat(
-    sequences: list[list[int]], kept: list[int], dtype: np.dtype[Any]
-) -> tuple[NDArray[Any], NDArray[np.int64]]:
+def _flat(sequences: list[list[int]], kept: list[int], dtype: np.dtype[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     lengths = np.array([len(sequences[i]) for i in kept], dtype=np.int64)
     ids = chain.from_iterable(sequences[i] for i in kept)
     return np.fromiter(ids, dtype, count=int(lengths.sum())), lengths
 
 
-def _ids(
-    pairs: Sequence[SentencePair], tokenizer: PreTrainedTokenizerBase
-) -> tuple[list[list[int]], list[list[int]]]:
+def _ids(pairs: Sequence[SentencePair], tokenizer: PreTrainedTokenizerBase) -> tuple[list[list[int]], list[list[int]]]:
     sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
     if type(tokenizer) is PreTrainedTokenizerFast:
         return _encode_fast(sources, tokenizer), _encode_fast(targets, tokenizer)
     settings = {"return_attention_mask": False, "return_token_type_ids": False, "verbose": False}
-    return tokenizer(sources, **settings)["input_ids"], tokenizer(text_target=targets, **settings)[
-        "input_ids"
-    ]
+    return tokenizer(sources, **settings)["input_ids"], tokenizer(text_target=targets, **settings)["input_ids"]
 
 
 def _encode_fast(texts: list[str], tokenizer: PreTrainedTokenizerFast) -> list[list[int]]:

@@ -33,9 +33,7 @@ def in_chunks(items: Iterable[Item]) -> Iterator[list[Item]]:
         yield chunk
 
 
-def map_in_order(
-    function: Callable[[Item], Result], items: Iterable[Item], processes: int
-) -> Iterator[tuple[Item, Result]]:
+def map_in_order(function: Callable[[Item], Result], items: Iterable[Item], processes: int) -> Iterator[tuple[Item, Result]]:
     """Each item with its result, in order, whatever the number of processes; as many items as processes are under way at a time.
 
     The processes are forked at once and take `function` with them as it is, so that it may hold what cannot be pickled. A stream of a

@@ -61,13 +61,9 @@ def score(
     """
     check_aligned(hypotheses, references)
     return {
-        "sacrebleu": _sacrebleu(
-            hypotheses, references, sacrebleu_tokenizer(target_language, tokenized), lowercase
-        ),
+        "sacrebleu": _sacrebleu(hypotheses, references, sacrebleu_tokenizer(target_language, tokenized), lowercase),
         "chrf": _chrf(hypotheses, references, lowercase),
-        "paper_bleu": paper_bleu(
-            hypotheses, references, target_language=target_language, tokenized=tokenized, lowercase=lowercase
-        ),
+        "paper_bleu": paper_bleu(hypotheses, references, target_language=target_language, tokenized=tokenized, lowercase=lowercase),
     }
 
 
@@ -89,9 +85,7 @@ def paper_bleu(
     sides = [prepare_as_paper(side, target_language, tokenized) for side in (hypotheses, references)]
     points = metric.corpus_score(sides[0], [sides[1]]).score
     tokens = "given" if tokenized else f"moses-{_language(target_language)}-{version('sacremoses')}"
-    return MetricResult(
-        points, str(metric.get_signature()).replace("tok:none", f"tok:{tokens}|compounds:atat")
-    )
+    return MetricResult(points, str(metric.get_signature()).replace("tok:none", f"tok:{tokens}|compounds:atat"))
 
 
 def prepare_as_paper(sentences: Iterable[str], language: str, tokenized: bool) -> list[str]:
@@ -127,9 +121,7 @@ def sacrebleu_tokenizer(target_language: str, tokenized: bool) -> str:
 def check_aligned(hypotheses: Sequence[str], references: Sequence[str]) -> None:
     """Refuse to score nothing, or two sides that cannot belong together."""
     if isinstance(hypotheses, str) or isinstance(references, str):
-        raise TypeError(
-            "BLEU is a property of a corpus: give a list of translations and a list of references, not one string."
-        )
+        raise TypeError("BLEU is a property of a corpus: give a list of translations and a list of references, not one string.")
     if len(hypotheses) != len(references):
         raise ValueError(
             f"There are {len(hypotheses)} translations but {len(references)} references; "
@@ -139,9 +131,7 @@ def check_aligned(hypotheses: Sequence[str], references: Sequence[str]) -> None:
         raise ValueError("There is nothing to score: the test set is empty.")
 
 
-def _sacrebleu(
-    hypotheses: Sequence[str], references: Sequence[str], tokenizer: str, lowercase: bool
-) -> MetricResult:
+def _sacrebleu(hypotheses: Sequence[str], references: Sequence[str], tokenizer: str, lowercase: bool) -> MetricResult:
     metric = BLEU(tokenize=tokenizer, lowercase=lowercase, force=True)
     points = metric.corpus_score(hypotheses, [references]).score
     return MetricResult(points, str(metric.get_signature()))

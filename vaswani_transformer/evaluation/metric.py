@@ -14,9 +14,7 @@ from transformers import EvalPrediction, PreTrainedTokenizerBase
 
 from .bleu import score
 
-_DESCRIPTION = (
-    "sacreBLEU, chrF and the BLEU of the paper (compounds split at hyphens), each with its signature."
-)
+_DESCRIPTION = "sacreBLEU, chrF and the BLEU of the paper (compounds split at hyphens), each with its signature."
 
 
 class TranslationMetric(evaluate.Metric):
@@ -63,6 +61,4 @@ class TranslationMetric(evaluate.Metric):
 
 def _decode(tokenizer: PreTrainedTokenizerBase, ids: Any) -> list[str]:
     """Text of the rows of `ids`, whose ragged ends the trainer has filled up with -100."""
-    return tokenizer.batch_decode(
-        np.where(np.asarray(ids) < 0, tokenizer.pad_token_id, ids), skip_special_tokens=True
-    )
+    return tokenizer.batch_decode(np.where(np.asarray(ids) < 0, tokenizer.pad_token_id, ids), skip_special_tokens=True)

@@ -67,9 +67,7 @@ def evaluate_run(
         ValueError: the checkpoint is damaged, a test set cannot be read, or `published` names one that is not there.
     """
     if not run.averaged.is_dir():
-        raise FileNotFoundError(
-            f"There is no averaged checkpoint {run.averaged}; finish the training of this run first."
-        )
+        raise FileNotFoundError(f"There is no averaged checkpoint {run.averaged}; finish the training of this run first.")
     if (run.averaged / CHECKSUMS).is_file() and (damage := find_damage(run.averaged)):
         raise ValueError(f"{damage}; delete {run.averaged} and train again, which only averages anew.")
     recipe = recipe or load_recipe(run.recipe)
@@ -127,10 +125,7 @@ def evaluate_model(
     """
     _check_published(published, test_sets)
     targets = {name: corpus.target_language or languages[1] for name, corpus in test_sets.items()}
-    texts = {
-        name: list(read_pairs(corpus, root, (languages[0], targets[name])))
-        for name, corpus in test_sets.items()
-    }
+    texts = {name: list(read_pairs(corpus, root, (languages[0], targets[name]))) for name, corpus in test_sets.items()}
     folder = local_folder(model_name)
     model, tokenizer = load_translator(folder)
     settings = {"batch_tokens": batch_tokens, "progress": progress, **generate_kwargs}
@@ -241,9 +236,7 @@ def _check_published(published: Sequence[PublishedScore], test_sets: Mapping[str
                 f"{', '.join(test_sets) or 'none'}."
             )
         if entry.metric not in METRICS:
-            raise ValueError(
-                f"The published score of {entry.system} is in {entry.metric}, which is not among {', '.join(METRICS)}."
-            )
+            raise ValueError(f"The published score of {entry.system} is in {entry.metric}, which is not among {', '.join(METRICS)}.")
 
 
 def _circumstances() -> dict[str, Any]:

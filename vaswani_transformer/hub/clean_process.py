@@ -16,13 +16,9 @@ from typing import Any
 class WithoutThePackage(MetaPathFinder):
     """Makes the package look as if it were not installed, wherever it may be installed."""
 
-    def find_spec(
-        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         if name.partition(".")[0] == "vaswani_transformer":
-            raise ModuleNotFoundError(
-                f"No module named '{name}': the published code must not need it", name=name
-            )
+            raise ModuleNotFoundError(f"No module named '{name}': the published code must not need it", name=name)
         return None
 
 

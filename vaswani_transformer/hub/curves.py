@@ -61,9 +61,7 @@ def draw_course(records: Sequence[dict[str, Any]], title: str = "") -> Figure:
     valid = {name: _series(records, "validation", name) for name in ("nll", "perplexity", "bleu", "chrf")}
     panels: list[_Panel] = []
     if train["nll"]:
-        panels.append(
-            partial(_loss_panel, training=train["nll"], validation=valid["nll"], smoothed=train["loss"])
-        )
+        panels.append(partial(_loss_panel, training=train["nll"], validation=valid["nll"], smoothed=train["loss"]))
     if valid["perplexity"]:
         panels.append(partial(_line_panel, points=valid["perplexity"], title="Perplexity on the validation set",
                               unit="exp(loss), log scale", colour=_VALIDATION, is_log=True))  # fmt: skip
@@ -141,9 +139,7 @@ def _plot(axes: Axes, points: Points, colour: str, label: str = "", width: float
     axes.plot(*zip(*points, strict=True), color=colour, linewidth=width, marker=marker, label=label)
 
 
-def _line_panel(
-    axes: Axes, points: Points, title: str, unit: str, colour: str = _TRAINING, is_log: bool = False
-) -> None:
+def _line_panel(axes: Axes, points: Points, title: str, unit: str, colour: str = _TRAINING, is_log: bool = False) -> None:
     _plot(axes, points, colour)
     axes.set_title(title, loc="left", fontweight="bold")
     axes.set_ylabel(unit)

@@ -35,9 +35,7 @@ class Facts(dict[str, Any]):
         self.origin = origin
 
     def __missing__(self, key: str) -> Any:
-        raise ValueError(
-            f"{self.origin} has no `{key}`, which the model card needs; run the stage that writes this file again."
-        )
+        raise ValueError(f"{self.origin} has no `{key}`, which the model card needs; run the stage that writes this file again.")
 
 
 def write_card(run: RunFolder, card: Path | None = None, model_id: str | None = None) -> Path:
@@ -109,14 +107,8 @@ def card_metadata(recipe: Recipe, evaluation: dict[str, Any]) -> ModelCardData:
         pipeline_tag="translation",
         tags=["translation", "vaswani", "transformer", "attention-is-all-you-need"],
         datasets=trained_on or None,
-        metrics=sorted(
-            {_HUB_METRICS[name] for test_set in evaluation["test_sets"] for name in test_set["metrics"]}
-        ),
-        eval_results=[
-            _eval_result(evaluation, test_set, name)
-            for test_set in evaluation["test_sets"]
-            for name in test_set["metrics"]
-        ],
+        metrics=sorted({_HUB_METRICS[name] for test_set in evaluation["test_sets"] for name in test_set["metrics"]}),
+        eval_results=[_eval_result(evaluation, test_set, name) for test_set in evaluation["test_sets"] for name in test_set["metrics"]],
     )
 
 
@@ -148,9 +140,7 @@ def _eval_result(evaluation: dict[str, Any], test_set: dict[str, Any], metric: s
 
 def origin_metadata(origin: str | None) -> dict[str, Any]:
     """A repository of the Hub links to what was made of it; a folder it would look for in vain."""
-    is_repository = (
-        origin is not None and re.fullmatch(r"[\w.-]+/[\w.-]+", origin) and not Path(origin).exists()
-    )
+    is_repository = origin is not None and re.fullmatch(r"[\w.-]+/[\w.-]+", origin) and not Path(origin).exists()
     return {"base_model": origin, "base_model_relation": "finetune"} if is_repository else {}
 
 
@@ -171,9 +161,7 @@ def card_environment() -> Environment:
     beside = Path(__file__).parent
     checkout = beside.parents[1] / "model_cards"
     environment = Environment(
-        loader=FileSystemLoader(
-            [beside, checkout]
-        ),  # an installed package has the template beside this module
+        loader=FileSystemLoader([beside, checkout]),  # an installed package has the template beside this module
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -120,9 +120,7 @@ def list_files(folder: Path) -> list[Path]:
     files = sorted(folder.iterdir()) if folder.is_dir() else []
     names = {file.name for file in files}
     if missing := [*_missing(names), *({"README.md"} - names)]:
-        raise PublishError(
-            f"{folder} is neither a run's folder nor a published one: {', '.join(missing)} is missing."
-        )
+        raise PublishError(f"{folder} is neither a run's folder nor a published one: {', '.join(missing)} is missing.")
     for file in files:
         if file.name not in (*MODEL_FILES, *TOKENIZER_FILES, *CODE_FILES, *DOCUMENTS) or not file.is_file():
             raise PublishError(f"{file} does not belong in a published folder; remove it.")
@@ -165,9 +163,7 @@ def check(folder: Path) -> tuple[str, str]:
         )
     if process.returncode != 0:
         last_words = (process.stderr.strip() or f"exit status {process.returncode}").splitlines()[-1]
-        raise PublishError(
-            f"{folder} does not load without the package, so it was not published: {last_words}"
-        )
+        raise PublishError(f"{folder} does not load without the package, so it was not published: {last_words}")
     return sentence, json.loads(process.stdout.splitlines()[-1])
 
 
@@ -209,9 +205,7 @@ def upload(
             allow_patterns=[file.name for file in files],
             commit_message=f"Publish {repo_id.rpartition('/')[2]}",
         )
-    except (
-        Exception
-    ) as error:  # the Hub's client lets errors of several libraries through; each becomes one sentence
+    except Exception as error:  # the Hub's client lets errors of several libraries through; each becomes one sentence
         raise PublishError(_refusal(f"{repo_id} was not published on {api.endpoint}", error)) from error
     return commit.commit_url
 
@@ -222,14 +216,10 @@ def _check_model(folder: Path) -> list[Path]:
     files = [file for file in files if file.name != CHECKSUMS]
     names = {file.name for file in files}
     if missing := _missing(names):
-        raise FileNotFoundError(
-            f"{folder} lacks {', '.join(missing)}; finish the training of this run first."
-        )
+        raise FileNotFoundError(f"{folder} lacks {', '.join(missing)}; finish the training of this run first.")
     for file in files:
         if file.name not in (*MODEL_FILES, *TOKENIZER_FILES, *CODE_FILES) or not file.is_file():
-            raise ValueError(
-                f"{file} is neither a model file nor code that a checkpoint needs, so it is not published; remove it."
-            )
+            raise ValueError(f"{file} is neither a model file nor code that a checkpoint needs, so it is not published; remove it.")
     return files
 
 
@@ -243,22 +233,14 @@ def _check_evaluation(run: RunFolder) -> None:
     """Scores must be those of the very weights that are published."""
     weights = run.averaged / "model.safetensors"
     if not run.evaluation.is_file():
-        raise FileNotFoundError(
-            f"{run.evaluation} does not exist yet; evaluate the run first (scripts/evaluate_model.py --run)."
-        )
+        raise FileNotFoundError(f"{run.evaluation} does not exist yet; evaluate the run first (scripts/evaluate_model.py --run).")
     if read_json(run.evaluation)["weights_sha256"].get(weights.name) != file_sha256(weights):
-        raise ValueError(
-            f"{run.evaluation} was made with other weights than {weights}; evaluate the run again."
-        )
+        raise ValueError(f"{run.evaluation} was made with other weights than {weights}; evaluate the run again.")
 
 
 def _refusal(what: str, error: Exception) -> str:
     """What went wrong between here and the Hub, in one sentence, and what to do."""
-    status = (
-        error.response.status_code
-        if isinstance(error, HfHubHTTPError) and error.response is not None
-        else None
-    )
+    status = error.response.status_code if isinstance(error, HfHubHTTPError) and error.response is not None else None
     if status in (401, 403):
         remedy = "log in with `hf auth login`, or set HF_TOKEN to a token that may write there"
     elif status is not None and status >= 500:

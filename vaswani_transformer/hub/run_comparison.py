@@ -35,9 +35,7 @@ def validations(run: RunFolder) -> list[Point]:
         elif record["kind"] == "validation":
             found[record["update"]] = Point(record["update"], tokens, record["bleu"], record["chrf"])
     if not found:
-        raise ValueError(
-            f"{run.log} holds no validation yet; train longer or lower `training.validate_every`."
-        )
+        raise ValueError(f"{run.log} holds no validation yet; train longer or lower `training.validate_every`.")
     return [found[update] for update in sorted(found)]
 
 

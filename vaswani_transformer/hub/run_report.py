@@ -109,15 +109,11 @@ def _read_log(run: RunFolder) -> tuple[list[dict[str, Any]], str | None]:
     records = list(read_json_lines(run.log, growing=True))
     for number, record in enumerate(records, start=1):
         if not (isinstance(record, dict) and "kind" in record and isinstance(record.get("update"), int)):
-            raise ValueError(
-                f"{run.log}:{number} is not a record of a training log, which has a `kind` and an `update`; remove that line."
-            )
+            raise ValueError(f"{run.log}:{number} is not a record of a training log, which has a `kind` and an `update`; remove that line.")
     is_cut = bool(content) and not content.endswith(b"\n")
     if not records:
         state = "only part of a record" if is_cut else "no record"
-        raise ValueError(
-            f"{run.log} holds {state} yet; wait for the first interval, or lower `training.log_every`."
-        )
+        raise ValueError(f"{run.log} holds {state} yet; wait for the first interval, or lower `training.log_every`.")
     if is_cut:
         return (
             records,
@@ -189,9 +185,5 @@ def _architecture(run: RunFolder, recipe: Recipe | None) -> str:
 def _hardware(training: dict[str, Any]) -> str:
     hardware = training.get("hardware", {})
     names = ("gpu", "processes") if "gpu" in hardware else ("cpu", "threads", "processes")
-    words = [
-        str(hardware[name]) if name in ("cpu", "gpu") else f"{name}: {hardware[name]}"
-        for name in names
-        if name in hardware
-    ]
+    words = [str(hardware[name]) if name in ("cpu", "gpu") else f"{name}: {hardware[name]}" for name in names if name in hardware]
     return ", ".join([*words, *([training["precision"]] if "precision" in training else [])])

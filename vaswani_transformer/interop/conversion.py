@@ -141,9 +141,7 @@ def convert_fairseq(
         tokenizer = _fairseq_tokenizer(model, dictionaries, bpe_codes, named, lowercase)
         tensors = model.state_dict()
         written, tokenizer = _written(model, tokenizer, unfinished, sentences)
-        check = _compare_with_reference(
-            written, FairseqReference(model.config, tensors), tokenizer, sentences
-        )
+        check = _compare_with_reference(written, FairseqReference(model.config, tensors), tokenizer, sentences)
         conversion = Conversion(
             toolkit="fairseq",
             origin=origin or checkpoint.name,
@@ -162,9 +160,7 @@ def convert_fairseq(
 def _stated_languages(settings: dict[str, Any], checkpoint: Path) -> tuple[str, str]:
     source, target = settings.get("source_lang"), settings.get("target_lang")
     if not (isinstance(source, str) and isinstance(target, str)):
-        raise ValueError(
-            f"{checkpoint} does not say which languages it translates; name them, such as en and de."
-        )
+        raise ValueError(f"{checkpoint} does not say which languages it translates; name them, such as en and de.")
     return source, target
 
 
@@ -176,9 +172,7 @@ def _fairseq_tokenizer(
     lowercase: bool,
 ) -> PreTrainedTokenizerBase:
     if len(dictionaries) not in (1, 2):
-        raise ValueError(
-            f"There are {len(dictionaries)} dictionaries; give one for both languages, or the source's and the target's."
-        )
+        raise ValueError(f"There are {len(dictionaries)} dictionaries; give one for both languages, or the source's and the target's.")
     paths = [Path(dictionaries[0]), Path(dictionaries[-1])]
     source, target = map(read_dictionary, paths)
     check_dictionaries(model, [(paths[0], source), (paths[1], target)])
@@ -265,9 +259,7 @@ def _self_check(
     return SelfCheck(difference, _translations(tokenizer, sentences, tokens))
 
 
-def _translations(
-    tokenizer: PreTrainedTokenizerBase, sentences: Sequence[str], tokens: Tensor
-) -> list[tuple[str, str]]:
+def _translations(tokenizer: PreTrainedTokenizerBase, sentences: Sequence[str], tokens: Tensor) -> list[tuple[str, str]]:
     return list(zip(sentences, tokenizer.batch_decode(tokens, skip_special_tokens=True), strict=True))
 
 

@@ -90,9 +90,7 @@ def export_ctranslate2(folder: str | Path, out: str | Path, quantization: str | 
         ValueError: there is no such quantization, `folder` holds another kind of model, or CTranslate2 lacks its activation.
     """
     if quantization is not None and quantization not in QUANTIZATIONS:
-        raise ValueError(
-            f"There is no quantization {quantization!r}; choose one of {', '.join(QUANTIZATIONS)}, or none for float32."
-        )
+        raise ValueError(f"There is no quantization {quantization!r}; choose one of {', '.join(QUANTIZATIONS)}, or none for float32.")
     with new_folder(out) as unfinished, torch.no_grad():
         original = read_original(folder)
         specification = ctranslate2_specification(original)
@@ -142,9 +140,7 @@ class Search:
 
     def best(self, hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:
         """The wanted ones, best first; under GNMT's penalty those that were cut off come last."""
-        ranked = sorted(
-            hypotheses, key=lambda h: (self.has_ended(h) or not self.is_gnmt, self.score(h)), reverse=True
-        )
+        ranked = sorted(hypotheses, key=lambda h: (self.has_ended(h) or not self.is_gnmt, self.score(h)), reverse=True)
         return ranked[: self.wanted]
 
 
@@ -270,9 +266,7 @@ class CTranslate2Model(PaperSearch):
         scores = torch.tensor([search.score(hypothesis) for hypothesis in found], device=source_ids.device)
         return GenerateBeamEncoderDecoderOutput(sequences=sequences, sequences_scores=scores)
 
-    def _settings(
-        self, generation_config: GenerationConfig | None, settings: dict[str, Any]
-    ) -> GenerationConfig:
+    def _settings(self, generation_config: GenerationConfig | None, settings: dict[str, Any]) -> GenerationConfig:
         """The call's settings over the folder's, none of them beyond the engine."""
         prepared, unknown = self._prepare_generation_config(generation_config, **settings)
         neutral = GenerationConfig._get_default_generation_params()
@@ -288,9 +282,7 @@ class CTranslate2Model(PaperSearch):
             refused["decoder_start_token_id"] = prepared.decoder_start_token_id
         if refused:
             named = ", ".join(f"{name}={value!r}" for name, value in refused.items())
-            raise ValueError(
-                f"CTranslate2 cannot search with {named}; leave it out, or translate with the PyTorch model."
-            )
+            raise ValueError(f"CTranslate2 cannot search with {named}; leave it out, or translate with the PyTorch model.")
         return prepared
 
     def _search_of(self, prepared: GenerationConfig) -> Search:
@@ -315,11 +307,7 @@ class CTranslate2Model(PaperSearch):
             "min_decoding_length": max(prepared.min_new_tokens or 0, (prepared.min_length or 0) - 1, 0),
             "no_repeat_ngram_size": prepared.no_repeat_ngram_size,
             "repetition_penalty": prepared.repetition_penalty,
-            "suppress_sequences": [
-                [self.target_names[number] for number in word]
-                for word in prepared.bad_words_ids or []
-                if word != ends
-            ],
+            "suppress_sequences": [[self.target_names[number] for number in word] for word in prepared.bad_words_ids or [] if word != ends],
         }
         pad_id = own.pad_token_id if prepared.pad_token_id is None else prepared.pad_token_id
         forced = prepared.forced_eos_token_id
@@ -327,9 +315,7 @@ class CTranslate2Model(PaperSearch):
         wanted = prepared.num_return_sequences
         return Search(beams, wanted, prepared.length_penalty, is_gnmt, ends, forced, pad_id, options)
 
-    def _sources(
-        self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None, pad_id: int
-    ) -> list[list[str]]:
+    def _sources(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None, pad_id: int) -> list[list[str]]:
         """Names of the tokens of each sentence, without its padding."""
         mask = input_ids != pad_id if attention_mask is None else attention_mask.to(input_ids.device).bool()
         sources = [row[kept].tolist() for row, kept in zip(input_ids, mask, strict=True)]
@@ -338,9 +324,7 @@ class CTranslate2Model(PaperSearch):
             raise ValueError(
                 f"A source has {longest} tokens, and this model has positions for {self.config.positions}; split it into sentences."
             )
-        check_ids(
-            input_ids, len(self.source_names), "A source has the token id", "the tokenizer is another model's"
-        )
+        check_ids(input_ids, len(self.source_names), "A source has the token id", "the tokenizer is another model's")
         return [[self.source_names[number] for number in source] for source in sources]
 
     def _limits(
@@ -375,9 +359,7 @@ class CTranslate2Model(PaperSearch):
             if any(len(hypothesis.token_ids) > limit for hypothesis in hypotheses):
                 again[limit].append(row)
         for limit, rows in again.items():
-            for row, hypotheses in zip(
-                rows, self._hypotheses([sources[row] for row in rows], limit, search), strict=True
-            ):
+            for row, hypotheses in zip(rows, self._hypotheses([sources[row] for row in rows], limit, search), strict=True):
                 found[row] = hypotheses
         return [search.best(hypotheses) for hypotheses in found]
 

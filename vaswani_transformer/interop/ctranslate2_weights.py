@@ -40,20 +40,14 @@ def ctranslate2_specification(original: Original) -> transformer_spec.Transforme
     model = original.model
     config: Any = model.config  # its widths and token ids are all set
     if config.activation_function not in ACTIVATIONS:
-        raise ValueError(
-            f"CTranslate2 has no activation function {config.activation_function!r}, only {', '.join(ACTIVATIONS)}."
-        )
+        raise ValueError(f"CTranslate2 has no activation function {config.activation_function!r}, only {', '.join(ACTIVATIONS)}.")
     common = {
         "pre_norm": False,
         "activation": ACTIVATIONS[config.activation_function],
         "head_dim": max(config.head_dim, config.value_head_dim),
     }
-    encoder = transformer_spec.TransformerEncoderSpec(
-        config.encoder_layers, config.encoder_attention_heads, **common
-    )
-    decoder = transformer_spec.TransformerDecoderSpec(
-        config.decoder_layers, config.decoder_attention_heads, **common
-    )
+    encoder = transformer_spec.TransformerEncoderSpec(config.encoder_layers, config.encoder_attention_heads, **common)
+    decoder = transformer_spec.TransformerDecoderSpec(config.decoder_layers, config.decoder_attention_heads, **common)
     _set_stack(encoder, encoder.embeddings[0], model.model.encoder)
     _set_stack(decoder, decoder.embeddings, model.model.decoder)
     _set_linear(decoder.projection, model.lm_head)
@@ -79,9 +73,7 @@ def _configuration(original: Original) -> dict[str, object]:
         # The engine wants a name for what it does not know, and would add one; byte-level BPE knows every text.
         "unk_token": names[config.pad_token_id],
         "layer_norm_epsilon": config.layer_norm_eps,
-        "positions": POSITIONS
-        if config.position_embedding_type == "sinusoidal"
-        else config.max_position_embeddings,
+        "positions": POSITIONS if config.position_embedding_type == "sinusoidal" else config.max_position_embeddings,
     }
 
 
@@ -111,9 +103,7 @@ def _positions(stack: VaswaniStack) -> torch.Tensor:
     return sinusoids(numbers, config.d_model, config.sinusoidal_layout).float()
 
 
-def _set_attention(
-    target: attention_spec.MultiHeadAttentionSpec, attention: VaswaniAttention, norm: nn.LayerNorm
-) -> None:
+def _set_attention(target: attention_spec.MultiHeadAttentionSpec, attention: VaswaniAttention, norm: nn.LayerNorm) -> None:
     """Queries, keys and values in one matrix, or over the source queries in one and the others in a second.
 
     CTranslate2 knows one width of a head. Where d_k and d_v differ, zeros widen the narrower: they add nothing to a

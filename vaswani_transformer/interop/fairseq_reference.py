@@ -48,9 +48,7 @@ class FairseqReference:
         attentions = {"self_attn": "self_attn", "multihead_attn": "encoder_attn"}
         if side == "encoder":
             del norms[1], attentions["multihead_attn"]
-        names = {"linear1": "fc1", "linear2": "fc2"} | {
-            f"norm{number}": norm for number, norm in enumerate(norms, start=1)
-        }
+        names = {"linear1": "fc1", "linear2": "fc2"} | {f"norm{number}": norm for number, norm in enumerate(norms, start=1)}
         layers = []
         for index in range(getattr(config, f"{side}_layers")):
             start, weights = f"model.{side}.layers.{index}.", {}
@@ -61,9 +59,7 @@ class FairseqReference:
                     parts = [self.tensors[f"{start}{ours}.{part}_proj.{end}"] for part in "qkv"]
                     weights[f"{theirs}.in_proj_{end}"] = torch.cat(parts)
                     weights[f"{theirs}.out_proj.{end}"] = self.tensors[f"{start}{ours}.out_proj.{end}"]
-            layer: Any = kind(
-                config.d_model, heads, inner, 0.0, ACT2FN[config.activation_function], batch_first=True
-            )
+            layer: Any = kind(config.d_model, heads, inner, 0.0, ACT2FN[config.activation_function], batch_first=True)
             layer.load_state_dict(weights)
             layers.append(layer.eval())
         return layers

@@ -37,9 +37,7 @@ def read_dictionary(path: Path) -> list[str]:
         entry = line.rstrip().removesuffix(OVERWRITE)
         symbol, _, count = entry.rpartition(" ")
         if not symbol or not count.isdecimal():
-            raise ValueError(
-                f"{path}:{number} is not a symbol and its count ({line[:40]!r}); this is no dictionary of fairseq's."
-            )
+            raise ValueError(f"{path}:{number} is not a symbol and its count ({line[:40]!r}); this is no dictionary of fairseq's.")
         if symbol in ids and entry == line.rstrip():
             raise ValueError(
                 f"{path}:{number} repeats the symbol {symbol!r}, so its ids are not a model's; take the dictionary that "
@@ -63,12 +61,8 @@ def read_codes(path: Path) -> list[Merge]:
     for number, line in _lines(path, "BPE codes"):
         version = re.fullmatch(r"#version: (\S+)", line) if number == 1 else None
         parts = line.split(" ")
-        if version is None and (
-            len(parts) not in (2, 3) or not all(parts) or (len(parts) == 3 and not parts[2].isdecimal())
-        ):
-            raise ValueError(
-                f"{path}:{number} is not a pair of symbols ({line[:40]!r}); these are no BPE codes."
-            )
+        if version is None and (len(parts) not in (2, 3) or not all(parts) or (len(parts) == 3 and not parts[2].isdecimal())):
+            raise ValueError(f"{path}:{number} is not a pair of symbols ({line[:40]!r}); these are no BPE codes.")
         if (version and version[1] == "0.1") or parts[1] == END_OF_WORD:
             raise ValueError(
                 f"{path} has codes of subword-nmt's version 0.1, in which the end of a word is a symbol of its own; "
@@ -127,9 +121,7 @@ def fairseq_tokenizer(
                     "such a model cannot be converted."
                 )
             file.write_text(json.dumps(vocabulary, ensure_ascii=False), encoding="utf-8")
-        files["merges_file"].write_text(
-            "".join(f"{first} {second}\n" for first, second in merges), encoding="utf-8"
-        )
+        files["merges_file"].write_text("".join(f"{first} {second}\n" for first, second in merges), encoding="utf-8")
         return FSMTTokenizer(
             langs=list(languages),
             do_lower_case=lowercase,

@@ -70,9 +70,7 @@ def read_original(folder: str | Path) -> Original:
     for names in (("config.json",), VOCABULARIES):
         if not any((folder / name).is_file() for name in names):
             missing = "is not a folder" if not folder.is_dir() else f"has no {names[0]}"
-            raise FileNotFoundError(
-                f"{folder} {missing}; give the folder of a trained model, such as runs/NAME/averaged."
-            )
+            raise FileNotFoundError(f"{folder} {missing}; give the folder of a trained model, such as runs/NAME/averaged.")
     kind = read_json(folder / "config.json").get("model_type")
     if kind != VaswaniConfig.model_type:
         raise ValueError(
@@ -80,13 +78,9 @@ def read_original(folder: str | Path) -> Original:
         )
     # The classes of this package, whatever code lies in the folder: they are what an export reads.
     try:
-        model, loading = VaswaniForConditionalGeneration.from_pretrained(
-            folder, dtype=torch.float32, output_loading_info=True
-        )
+        model, loading = VaswaniForConditionalGeneration.from_pretrained(folder, dtype=torch.float32, output_loading_info=True)
     except SafetensorError as error:
-        raise ValueError(
-            f"The weights in {folder} are damaged or incomplete ({error}); copy them again."
-        ) from error
+        raise ValueError(f"The weights in {folder} are damaged or incomplete ({error}); copy them again.") from error
     if loading["missing_keys"]:
         raise ValueError(
             f"The weights in {folder} lack {', '.join(sorted(loading['missing_keys']))}; they are not those of its config.json."
@@ -99,9 +93,7 @@ def read_original(folder: str | Path) -> Original:
         )
     for name in ("decoder_start_token_id", "eos_token_id", "pad_token_id"):
         if getattr(model.config, name) is None:
-            raise ValueError(
-                f"{folder / 'config.json'} has no {name}, without which nothing can be translated; set it."
-            )
+            raise ValueError(f"{folder / 'config.json'} has no {name}, without which nothing can be translated; set it.")
     return Original(model.eval(), tokenizer)
 
 

@@ -91,9 +91,7 @@ def read_fairseq(path: Path) -> FairseqCheckpoint:
         settings = vars(settings) if isinstance(settings, Namespace) else settings
     tensors = content.get("model") if isinstance(content, dict) else None
     if not isinstance(settings, dict) or not isinstance(tensors, dict) or not tensors:
-        raise ValueError(
-            f"{path} is no checkpoint of fairseq's: it lacks the model's settings (`args` or `cfg`) or its weights (`model`)."
-        )
+        raise ValueError(f"{path} is no checkpoint of fairseq's: it lacks the model's settings (`args` or `cfg`) or its weights (`model`).")
     if not all(isinstance(tensor, Tensor) for tensor in tensors.values()):
         raise ValueError(f"{path} is no checkpoint of fairseq's: not all that is under `model` is a tensor.")
     return FairseqCheckpoint(settings, dict(tensors))
@@ -123,9 +121,7 @@ def from_fairseq(checkpoint: FairseqCheckpoint) -> VaswaniForConditionalGenerati
         if names:
             first, *others = sorted(names)
             more = f" and {len(others)} more" if others else ""
-            raise ValueError(
-                f"The checkpoint {fault}: {first}{more} (in our names); it is not the model that its settings describe."
-            )
+            raise ValueError(f"The checkpoint {fault}: {first}{more} (in our names); it is not the model that its settings describe.")
     for name, tensor in expected.items():
         if tensors[name].shape != tensor.shape:
             raise ValueError(
@@ -133,30 +129,21 @@ def from_fairseq(checkpoint: FairseqCheckpoint) -> VaswaniForConditionalGenerati
                 f"{tuple(tensor.shape)}; they are of two models."
             )
         if not tensors[name].isfinite().all():
-            raise ValueError(
-                f"The checkpoint's {name} (in our names) holds NaN or infinity; the checkpoint is damaged."
-            )
+            raise ValueError(f"The checkpoint's {name} (in our names) holds NaN or infinity; the checkpoint is damaged.")
     model.load_state_dict(tensors)
-    ids = {
-        name: getattr(config, name)
-        for name in ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id")
-    }
+    ids = {name: getattr(config, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id")}
     model.generation_config = GenerationConfig(**SEARCH, **ids)
     return model.eval()
 
 
-def check_dictionaries(
-    model: VaswaniForConditionalGeneration, dictionaries: Sequence[tuple[Path, list[str]]]
-) -> None:
+def check_dictionaries(model: VaswaniForConditionalGeneration, dictionaries: Sequence[tuple[Path, list[str]]]) -> None:
     """Refuse dictionaries, of source and target, that have not as many entries as the model embeds.
 
     Raises:
         ValueError: the sentence names the dictionary and both numbers.
     """
     config = model.config
-    for (path, symbols), entries in zip(
-        dictionaries, (config.vocab_size, config.decoder_entries), strict=True
-    ):
+    for (path, symbols), entries in zip(dictionaries, (config.vocab_size, config.decoder_entries), strict=True):
         if len(symbols) != entries:
             raise ValueError(
                 f"{path} has {len(symbols):,} entries, fairseq's own four among them, and the checkpoint embeds {entries:,} tokens; it is "
@@ -240,14 +227,10 @@ def _check_kind(settings: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         )
     for name, meaning in NEUTRAL.items():
         if settings.get(name):
-            raise ValueError(
-                f"The checkpoint's model {meaning} ({name}={settings[name]!r}), which ours does not."
-            )
+            raise ValueError(f"The checkpoint's model {meaning} ({name}={settings[name]!r}), which ours does not.")
     activation = settings.get("activation_fn") or "relu"
     if activation not in ACTIVATIONS:
-        raise ValueError(
-            f"The checkpoint's activation function is {activation!r}; ours can be {', '.join(ACTIVATIONS)}."
-        )
+        raise ValueError(f"The checkpoint's activation function is {activation!r}; ours can be {', '.join(ACTIVATIONS)}.")
     needed = (
         "encoder_embed_dim",
         "encoder_layers",
@@ -258,12 +241,8 @@ def _check_kind(settings: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         "decoder_ffn_embed_dim",
     )
     if absent := [name for name in needed if not isinstance(settings.get(name), int)]:
-        raise ValueError(
-            f"The checkpoint's settings lack {', '.join(absent)}; without the sizes its weights cannot be read."
-        )
+        raise ValueError(f"The checkpoint's settings lack {', '.join(absent)}; without the sizes its weights cannot be read.")
     width = settings["encoder_embed_dim"]
     for name in ("decoder_embed_dim", "decoder_input_dim", "decoder_output_dim"):
         if settings.get(name, width) != width:
-            raise ValueError(
-                f"The checkpoint's {name} is {settings[name]} and its encoder_embed_dim {width}; ours has one width."
-            )
+            raise ValueError(f"The checkpoint's {name} is {settings[name]} and its encoder_embed_dim {width}; ours has one width.")

@@ -49,9 +49,7 @@ def read_marian(folder: Path) -> tuple[MarianMTModel, PreTrainedTokenizerBase]:
         ) from error
     for fault, names in (("lacks", "missing_keys"), ("has too much", "unexpected_keys")):
         if loading[names]:
-            raise ValueError(
-                f"{weights} {fault}: {_some(loading[names])}; it is not the model that config.json describes."
-            )
+            raise ValueError(f"{weights} {fault}: {_some(loading[names])}; it is not the model that config.json describes.")
     if loading["mismatched_keys"]:
         name, own, expected = min(loading["mismatched_keys"])
         raise ValueError(
@@ -98,15 +96,11 @@ def from_marian(marian: MarianMTModel) -> VaswaniForConditionalGeneration:
 def marian_weights(folder: Path) -> Path:
     """The file of the weights, after all that is needed was found."""
     if not (folder / "config.json").is_file():
-        raise FileNotFoundError(
-            f"{folder} has no config.json; give the folder or repository of a Marian model."
-        )
+        raise FileNotFoundError(f"{folder} has no config.json; give the folder or repository of a Marian model.")
     try:
         kind = read_json(folder / "config.json")["model_type"]
     except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(
-            f"{folder / 'config.json'} is not the configuration of a model; copy it again."
-        ) from error
+        raise ValueError(f"{folder / 'config.json'} is not the configuration of a model; copy it again.") from error
     if kind != "marian":
         raise ValueError(f"{folder} holds a model of the type {kind!r}, not a Marian model.")
     weights = [folder / name for name in WEIGHTS if (folder / name).is_file()]
@@ -114,9 +108,7 @@ def marian_weights(folder: Path) -> Path:
         raise FileNotFoundError(f"{folder} has no weights: neither {' nor '.join(WEIGHTS)}.")
     for name in TOKENIZER_FILES:
         if not (folder / name).is_file():
-            raise FileNotFoundError(
-                f"{folder} has no {name}, which Marian's tokenizer consists of; copy it there."
-            )
+            raise FileNotFoundError(f"{folder} has no {name}, which Marian's tokenizer consists of; copy it there.")
     return weights[0]
 
 

@@ -209,10 +209,7 @@ def _search_settings(original: Original) -> dict[str, Any]:
     own.pop("_from_model_config", None)
     if own.get("max_new_tokens") is None:
         own.setdefault("max_length", LONGEST)
-    ids = {
-        name: getattr(config, name)
-        for name in ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id")
-    }
+    ids = {name: getattr(config, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id")}
     return {**ids, **own, "length_penalty": round(penalty, 3)}
 
 

@@ -277,9 +277,7 @@ def _interrupt_late(world: World) -> None:
     world.finish(killing_itself(world.program(world.run), stage, number, place))
 
 
-def _at_micro_batch(
-    program: Callable[[], Any], number: int, harm: Callable[[Losses], Losses]
-) -> Callable[[], Any]:
+def _at_micro_batch(program: Callable[[], Any], number: int, harm: Callable[[Losses], Losses]) -> Callable[[], Any]:
     """`program`, in which `harm` befalls the losses of one micro-batch of the training, counted from 1."""
     forward, seen = TranslationLoss.forward, 0
 

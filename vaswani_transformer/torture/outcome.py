@@ -31,9 +31,7 @@ def outcome(run: RunFolder) -> dict[str, Any]:
     return found | unfinished
 
 
-def differences(
-    expected: dict[str, Any], found: dict[str, Any], apart_from: tuple[str, ...] = ()
-) -> list[str]:
+def differences(expected: dict[str, Any], found: dict[str, Any], apart_from: tuple[str, ...] = ()) -> list[str]:
     """What is not as expected, a phrase each."""
     told = []
     for name in sorted(expected.keys() | found.keys()):

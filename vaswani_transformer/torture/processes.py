@@ -51,9 +51,7 @@ class Child:
             RuntimeError: this process has threads, so that a fork would be a cripple.
         """
         if (threads := len(os.listdir("/proc/self/task"))) > 1:
-            raise RuntimeError(
-                f"This process has {threads} threads and cannot be forked soundly; set OMP_NUM_THREADS=1 and start it anew."
-            )
+            raise RuntimeError(f"This process has {threads} threads and cannot be forked soundly; set OMP_NUM_THREADS=1 and start it anew.")
         self.said = said
         sys.stdout.flush()
         self.pid = os.fork()
@@ -142,9 +140,7 @@ def _traced(program: Callable[[], Any], at_line: Callable[[str, FrameType], None
         inside(frame, event, argument)
         return inside_stage
 
-    os.register_at_fork(
-        after_in_child=lambda: sys.settrace(None)
-    )  # lines of the child's own helpers do not count
+    os.register_at_fork(after_in_child=lambda: sys.settrace(None))  # lines of the child's own helpers do not count
     sys.settrace(enter)
     try:
         program()

@@ -107,9 +107,7 @@ def torture(recipe: Recipe, train_script: Path, folder: Path, settings: TortureS
         random=random.Random(settings.seed), micro_batches=recipe.training.updates * recipe.batching.micro_batches,
     )  # fmt: skip
     expected, world = _undisturbed(blank)
-    print(
-        f"Undisturbed: {world.seconds:.1f} s, {world.size:,} bytes, {sum(world.lines.values()):,} lines of code."
-    )
+    print(f"Undisturbed: {world.seconds:.1f} s, {world.size:,} bytes, {sum(world.lines.values()):,} lines of code.")
     survived, done = _survive_all(world, expected, folder / "faults", settings)
     print("\nsurvived  of  fault")
     for name, count in done.items():
@@ -145,9 +143,7 @@ def _train(world: World, program: Callable[[], Any]) -> None:
         raise RuntimeError(f"The undisturbed training ended with status {status}: {words}")
 
 
-def _survive_all(
-    world: World, expected: dict[str, Any], folder: Path, settings: TortureSettings
-) -> tuple[Counter[str], Counter[str]]:
+def _survive_all(world: World, expected: dict[str, Any], folder: Path, settings: TortureSettings) -> tuple[Counter[str], Counter[str]]:
     """How many faults of each kind were survived, and how many there were."""
     survived: Counter[str] = Counter()
     done: Counter[str] = Counter()
@@ -171,9 +167,7 @@ def _survive_all(
     return survived, done
 
 
-def _survive(
-    faults: Sequence[Fault], world: World, expected: dict[str, Any]
-) -> tuple[list[tuple[str, str]], str]:
+def _survive(faults: Sequence[Fault], world: World, expected: dict[str, Any]) -> tuple[list[tuple[str, str]], str]:
     """The names of the faults that struck with where they did, and what was lost, if anything."""
     world.disk.mkdir(parents=True)
     struck: list[tuple[str, str]] = []

@@ -24,14 +24,10 @@ def average_checkpoints(checkpoints: Sequence[Path], output: Path) -> None:
         ValueError: a checkpoint is damaged, or they hold different tensors; the sentence names checkpoint and file or tensor.
     """
     if not checkpoints:
-        raise FileNotFoundError(
-            f"There are no checkpoints to average into {output}; train first, or name other folders."
-        )
+        raise FileNotFoundError(f"There are no checkpoints to average into {output}; train first, or name other folders.")
     for checkpoint in checkpoints:
         if not (checkpoint / _WEIGHTS).is_file():
-            raise FileNotFoundError(
-                f"{checkpoint / _WEIGHTS} is missing; average complete checkpoint folders only."
-            )
+            raise FileNotFoundError(f"{checkpoint / _WEIGHTS} is missing; average complete checkpoint folders only.")
         if damage := find_damage(checkpoint, [_WEIGHTS]):
             raise ValueError(
                 f"{damage}; put back a good copy, or delete {checkpoint} and run the same command again, which then averages the others."

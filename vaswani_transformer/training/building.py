@@ -15,9 +15,7 @@ if TYPE_CHECKING:
     from peft import PeftModel
 
 
-def build_model(
-    recipe: Recipe, vocab_size: int, device: torch.device, initial: Path | None = None
-) -> VaswaniForConditionalGeneration:
+def build_model(recipe: Recipe, vocab_size: int, device: torch.device, initial: Path | None = None) -> VaswaniForConditionalGeneration:
     """The recipe's model, in training mode, on the CPU still; its weights are seeded, or those in `initial` where it starts from others."""
     settings = recipe.training
     torch.manual_seed(settings.seed)

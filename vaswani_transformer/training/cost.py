@@ -10,9 +10,7 @@ import torch
 from ..configuration_vaswani import VaswaniConfig
 
 
-def training_flops(
-    config: VaswaniConfig, sentences: int, source_length: int, target_length: int, target_tokens: int
-) -> float:
+def training_flops(config: VaswaniConfig, sentences: int, source_length: int, target_length: int, target_tokens: int) -> float:
     """Floating point operations of one micro-batch, forward and backward, estimated by counting matrix products.
 
     A product with a weight matrix of P entries costs 2 * P a position, attention 2 * H * (d_k + d_v) a pair of positions, and the backward
@@ -31,13 +29,9 @@ def training_flops(
         target_length: of the longest target.
         target_tokens: real ones.
     """
-    assert (
-        config.head_dim is not None and config.value_head_dim is not None
-    )  # the configuration resolves them
+    assert config.head_dim is not None and config.value_head_dim is not None  # the configuration resolves them
     heads_width = config.head_dim + config.value_head_dim
-    encoder_heads, decoder_heads = (
-        heads * heads_width for heads in (config.encoder_attention_heads, config.decoder_attention_heads)
-    )
+    encoder_heads, decoder_heads = (heads * heads_width for heads in (config.encoder_attention_heads, config.decoder_attention_heads))
     # Self-attention has a query and a key of d_k, a value and an output of d_v: 2 * A. The decoder's attention over the source adds query
     # and output, A; its keys and values work on source positions.
     encoder_weights = config.d_model * (2 * encoder_heads + 2 * config.encoder_ffn_dim)
@@ -45,9 +39,7 @@ def training_flops(
     cross_weights = config.d_model * decoder_heads
     encoder = config.encoder_layers * (source_length * encoder_weights + source_length**2 * encoder_heads)
     decoder = config.decoder_layers * (
-        target_length * decoder_weights
-        + source_length * cross_weights
-        + (target_length**2 + target_length * source_length) * decoder_heads
+        target_length * decoder_weights + source_length * cross_weights + (target_length**2 + target_length * source_length) * decoder_heads
     )
     return 6.0 * (sentences * (encoder + decoder) + config.vocab_size * config.d_model * target_tokens)
 

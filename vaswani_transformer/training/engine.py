@@ -91,9 +91,7 @@ class Training:
         self.adapted = adapt(self.model, recipe.fine_tuning)
         self.loss = TranslationLoss(self.model, self.settings.label_smoothing, self.settings.compile)
         # Where it is trained in parts, the whole model is for looking at: for validation and checkpoints, which bring it up to date
-        self.sharded = (
-            ShardedLoss(self.loss, accelerator, self.settings.compile) if is_sharded(accelerator) else None
-        )
+        self.sharded = ShardedLoss(self.loss, accelerator, self.settings.compile) if is_sharded(accelerator) else None
         trained = self.sharded or self.loss
         self.trained = trained.model
         self.adam = build_adam(trained, self.settings, recipe.fine_tuning.layer_decay)
@@ -154,13 +152,9 @@ class Training:
         """Average the last checkpoints, and say where everything is."""
         averaged = average_last_checkpoints(self.run, self.state, self.settings.average_checkpoints)
         self.write_facts(averaged)
-        print(
-            f"The averaged model is in {self.run.averaged}; log and costs are in {self.run.log} and {self.run.training}."
-        )
+        print(f"The averaged model is in {self.run.averaged}; log and costs are in {self.run.log} and {self.run.training}.")
         if best := self._best_checkpoint():
-            print(
-                f"The best single checkpoint is {self.run.checkpoints / best['name']}: BLEU {best['bleu']:.2f}, loss {best['loss']:.3f}."
-            )
+            print(f"The best single checkpoint is {self.run.checkpoints / best['name']}: BLEU {best['bleu']:.2f}, loss {best['loss']:.3f}.")
 
     @property
     def is_complete(self) -> bool:
@@ -323,9 +317,7 @@ def build_accelerator(recipe: Recipe, run: RunFolder) -> Accelerator:
     for tracker in recipe.training.trackers:
         if tracker not in available:
             choice = ", ".join(available) or "none"
-            raise ValueError(
-                f"The tracker {tracker!r} of `training.trackers` is not installed; available: {choice}."
-            )
+            raise ValueError(f"The tracker {tracker!r} of `training.trackers` is not installed; available: {choice}.")
     accelerator = Accelerator(
         # Said outright, or the processes that a launcher starts on a machine without GPUs do not see each other
         cpu=on_cpu,
@@ -360,12 +352,7 @@ def _describe(update: int, record: dict[str, Any], earlier: Sequence[Validation]
         rank = f"the best was {best.bleu:.2f} after update {best.update}"
     of_each = [f"{name[5:]} {points:.2f}" for name, points in record.items() if name.startswith("bleu_")]
     rank = "; ".join([rank, *of_each])
-    lines = [
-        f"Update {update}: BLEU {record['bleu']:.2f} ({rank}), chrF {record['chrf']:.2f}, perplexity {record['perplexity']:.3f}"
-    ]
+    lines = [f"Update {update}: BLEU {record['bleu']:.2f} ({rank}), chrF {record['chrf']:.2f}, perplexity {record['perplexity']:.3f}"]
     for sample in record["samples"]:
-        lines += [
-            f"  {kind:<11} {' '.join(sample[kind].split())}"
-            for kind in ("source", "reference", "translation")
-        ]
+        lines += [f"  {kind:<11} {' '.join(sample[kind].split())}" for kind in ("source", "reference", "translation")]
     return "\n".join(lines)

@@ -110,9 +110,7 @@ def exchange_vocabulary(
     controls = {name: getattr(new, name) for name in _CONTROLS if getattr(new, name) is not None}
     controls["decoder_start_token_id"] = _control_like(config.decoder_start_token_id, old, new)
     torch.manual_seed(seed)
-    exchanged = VaswaniForConditionalGeneration(
-        type(config).from_dict({**config.to_dict(), **controls, "vocab_size": len(new)})
-    )
+    exchanged = VaswaniForConditionalGeneration(type(config).from_dict({**config.to_dict(), **controls, "vocab_size": len(new)}))
     pieces = list(_pieces(old, new))
     before = model.state_dict()
     with torch.no_grad():

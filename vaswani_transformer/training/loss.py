@@ -35,9 +35,7 @@ class Losses(NamedTuple):
     """Negative log-likelihood of the reference in nats; its mean's exponential is the perplexity. No gradient flows through it."""
 
 
-def smoothed_cross_entropy(
-    hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float, chunk_tokens: int | None = None
-) -> Losses:
+def smoothed_cross_entropy(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float, chunk_tokens: int | None = None) -> Losses:
     """Sum of the label-smoothed cross entropy of `softmax(hidden @ weight.T)`.
 
     The reference distribution is torch's and Szegedy et al.'s: `1 - smoothing` on the target plus `smoothing / V` on every class, the
@@ -73,9 +71,7 @@ class TranslationLoss(nn.Module):
         self.smoothing = smoothing
         self._states = torch.compile(self._decode, dynamic=True) if compiled else self._decode
 
-    def forward(
-        self, input_ids: Tensor, attention_mask: Tensor, labels: Tensor, target_positions: Tensor
-    ) -> Losses:
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, labels: Tensor, target_positions: Tensor) -> Losses:
         """Losses of one micro-batch.
 
         Args:

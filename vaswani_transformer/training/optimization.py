@@ -55,10 +55,7 @@ def build_adam(module: nn.Module, settings: TrainingSettings, layer_decay: float
 def _depths(names: list[str]) -> dict[str, int]:
     """How many layers of its stack each parameter lies below the top one; what is in no layer, such as embeddings, lies below all."""
     layers = {name: (match[1], int(match[2])) for name in names if (match := _LAYER.search(name))}
-    tops = {
-        stack: max(number for other, number in layers.values() if other == stack)
-        for stack, _ in layers.values()
-    }
+    tops = {stack: max(number for other, number in layers.values() if other == stack) for stack, _ in layers.values()}
     below_all = max(tops.values(), default=-1) + 1
     return {name: tops[layers[name][0]] - layers[name][1] if name in layers else below_all for name in names}
 

@@ -85,11 +85,7 @@ def claim_run_folder(recipe: Recipe, run: RunFolder) -> None:
             _flat(yaml.safe_load(version))
             for version in (load_recipe(run.recipe).to_yaml(), text)
         )
-        keys = [
-            key
-            for key in sorted(before.keys() | now.keys())
-            if not _is_free(key) and before.get(key) != now.get(key)
-        ]
+        keys = [key for key in sorted(before.keys() | now.keys()) if not _is_free(key) and before.get(key) != now.get(key)]
         if keys:
             changes = ", ".join(f"`{key}` ({before.get(key)} there, {now.get(key)} now)" for key in keys)
             raise ValueError(
@@ -119,9 +115,7 @@ def prepare_data(recipe: Recipe, run: RunFolder, progress: bool = False) -> Prep
     if not run.tokenizer.exists():
         is_new = recipe.tokenizer.method == "train"
         settings = {**content, "tokenizer": asdict(recipe.tokenizer)} if content and is_new else None
-        provide(
-            run.tokenizer, "tokenizer", settings, lambda: _train_tokenizer(recipe, run.tokenizer, progress)
-        )
+        provide(run.tokenizer, "tokenizer", settings, lambda: _train_tokenizer(recipe, run.tokenizer, progress))
     tokenizer = AutoTokenizer.from_pretrained(run.tokenizer)
     encode = partial(_encode, recipe, content, tokenizer)
     if not train.exists():
@@ -129,9 +123,7 @@ def prepare_data(recipe: Recipe, run: RunFolder, progress: bool = False) -> Prep
         encode(train, limit, lambda: _clean_training_pairs(recipe), progress=progress)
     if "kept" not in facts:
         encoded = EncodedCorpus.open(train)
-        write_json(
-            run.cleaning, {**_facts(encoded), **facts, "tokenizer": _tokenizer_facts(tokenizer, encoded)}
-        )
+        write_json(run.cleaning, {**_facts(encoded), **facts, "tokenizer": _tokenizer_facts(tokenizer, encoded)})
     if recipe.init_from is not None and not run.initial.exists():
         print(write_initial_model(recipe, run, tokenizer))
     if not validation.exists():
@@ -244,11 +236,7 @@ def _read(recipe: Recipe, specs: Iterable[CorpusSpec]) -> Iterator[SentencePair]
 def _most_tokens(recipe: Recipe, wanted: int) -> int:
     """Sinusoids reach as far as wanted; a learned table of positions does not."""
     config = recipe.model_config()
-    return (
-        wanted
-        if config.position_embedding_type == "sinusoidal"
-        else min(wanted, config.max_position_embeddings)
-    )
+    return wanted if config.position_embedding_type == "sinusoidal" else min(wanted, config.max_position_embeddings)
 
 
 def _facts(encoded: EncodedCorpus) -> dict[str, Any]:
@@ -295,20 +283,14 @@ def _forget_if_corpora_changed(recipe: Recipe, run: RunFolder) -> None:
 def _hashes(recipe: Recipe) -> dict[str, dict[str, str]]:
     """SHA-256 of every file, by split: `train`, `validation`, `test.NAME`."""
     return {
-        split: {
-            name: digest
-            for spec in specs
-            for name, digest in file_hashes(spec, recipe.data.root, recipe.languages_of(spec)).items()
-        }
+        split: {name: digest for spec in specs for name, digest in file_hashes(spec, recipe.data.root, recipe.languages_of(spec)).items()}
         for split, specs in recipe.data.by_split.items()
     }
 
 
 def _has_its_files(spec: CorpusSpec, recipe: Recipe) -> bool:
     names = [name for name in (spec.source, spec.target, spec.path) if name is not None]
-    return spec.format in ("lines", "table") and all(
-        (Path(recipe.data.root) / name).is_file() for name in names
-    )
+    return spec.format in ("lines", "table") and all((Path(recipe.data.root) / name).is_file() for name in names)
 
 
 def _flat(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:

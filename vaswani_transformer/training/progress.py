@@ -50,9 +50,7 @@ class Forecast:
     def __init__(self, settings: TrainingSettings, state: TrainState) -> None:
         """A run that is gone on with expects of its first updates what it knows of those before."""
         self._settings, self._state = settings, state
-        known = (
-            [state.total.seconds / state.update] * min(state.update, _LATEST_UPDATES) if state.update else []
-        )
+        known = [state.total.seconds / state.update] * min(state.update, _LATEST_UPDATES) if state.update else []
         self._updates = deque(known, maxlen=_LATEST_UPDATES)
 
     def count(self, seconds: float) -> None:

@@ -65,9 +65,7 @@ class ShardedLoss(TranslationLoss):
                 fully_shard(module, mesh=mesh, reshard_after_forward=reshard)
         fully_shard(self, mesh=mesh)
 
-    def forward(
-        self, input_ids: Tensor, attention_mask: Tensor, labels: Tensor, target_positions: Tensor
-    ) -> Losses:
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, labels: Tensor, target_positions: Tensor) -> Losses:
         with self._autocast():
             return super().forward(input_ids, attention_mask, labels, target_positions)
 

@@ -117,9 +117,7 @@ def newest_state(folder: Path) -> Path | None:
     return next(reversed(_states(folder)), None)
 
 
-def load_state(
-    path: Path, state: TrainState, module: nn.Module, optimizer: torch.optim.Optimizer
-) -> dict[str, Any]:
+def load_state(path: Path, state: TrainState, module: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
     """Fill `state`, `module` and `optimizer` from a folder that `save_state` wrote; returns the loss scaler's state.
 
     Raises:
@@ -137,11 +135,7 @@ def load_state(
 
 def _states(folder: Path) -> list[Path]:
     """Oldest first."""
-    found = [
-        (int(match[1]), path)
-        for path in folder.glob("update-*")
-        if (match := re.fullmatch(r"update-(\d+)", path.name))
-    ]
+    found = [(int(match[1]), path) for path in folder.glob("update-*") if (match := re.fullmatch(r"update-(\d+)", path.name))]
     return [path for _, path in sorted(found)]
 
 
@@ -156,21 +150,15 @@ def _weights(module: nn.Module) -> dict[str, Tensor]:
 def _moments(module: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     """Adam's tensors by the name of their parameter: `exp_avg.model.shared.weight`."""
     return {
-        f"{kind}.{name}": tensor
-        for name, parameter in _trainable(module)
-        for kind, tensor in optimizer.state.get(parameter, {}).items()
+        f"{kind}.{name}": tensor for name, parameter in _trainable(module) for kind, tensor in optimizer.state.get(parameter, {}).items()
     }
 
 
 def _load_weights(module: nn.Module, saved: dict[str, Tensor], path: Path) -> None:
     current = _weights(module)
-    wrong = [
-        name for name in sorted(current.keys() | saved.keys()) if _shape(current, name) != _shape(saved, name)
-    ]
+    wrong = [name for name in sorted(current.keys() | saved.keys()) if _shape(current, name) != _shape(saved, name)]
     if wrong:
-        raise ValueError(
-            f"{path} does not fit the model of this recipe (first difference: {wrong[0]}); choose another run folder."
-        )
+        raise ValueError(f"{path} does not fit the model of this recipe (first difference: {wrong[0]}); choose another run folder.")
     with torch.no_grad():
         for name, tensor in current.items():
             tensor.copy_(part_of(saved[name], tensor))
@@ -183,8 +171,7 @@ def _load_moments(module: nn.Module, optimizer: torch.optim.Optimizer, saved: di
         by_parameter.setdefault(name, {})[kind] = tensor
     state = {
         index: {
-            kind: part_of(tensor, parameter) if tensor.shape == parameter.shape else tensor
-            for kind, tensor in by_parameter[name].items()
+            kind: part_of(tensor, parameter) if tensor.shape == parameter.shape else tensor for kind, tensor in by_parameter[name].items()
         }
         for index, (name, parameter) in enumerate(_in_order(module, optimizer))
         if name in by_parameter
@@ -195,9 +182,7 @@ def _load_moments(module: nn.Module, optimizer: torch.optim.Optimizer, saved: di
 def _in_order(module: nn.Module, optimizer: torch.optim.Optimizer) -> list[tuple[str, nn.Parameter]]:
     """The parameters as `optimizer` numbers them: group after group."""
     names = {parameter: name for name, parameter in _trainable(module)}
-    return [
-        (names[parameter], parameter) for group in optimizer.param_groups for parameter in group["params"]
-    ]
+    return [(names[parameter], parameter) for group in optimizer.param_groups for parameter in group["params"]]
 
 
 def _trainable(module: nn.Module) -> list[tuple[str, nn.Parameter]]:

@@ -99,17 +99,13 @@ class Updater:
         wants_to_stop = interruption is not None and interruption.requested
         by_micro_batch, norm_value, stop = self._share(losses, norm, wants_to_stop)
         self._check_finite(update, plan, by_micro_batch, norm_value)
-        rate = learning_rate(
-            update, self.config.d_model, self.settings.warmup_updates, self.settings.learning_rate_scale
-        )
+        rate = learning_rate(update, self.config.d_model, self.settings.warmup_updates, self.settings.learning_rate_scale)
         if self.settings.max_gradient_norm is not None:
             clip_gradients(self.module.parameters(), self.settings.max_gradient_norm, norm)
         set_learning_rate(self.optimizer, rate)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-        totals.smoothed_loss, totals.plain_loss = (
-            math.fsum(kind) for kind in zip(*by_micro_batch, strict=True)
-        )
+        totals.smoothed_loss, totals.plain_loss = (math.fsum(kind) for kind in zip(*by_micro_batch, strict=True))
         return UpdateOutcome(totals, rate, norm_value, stop)
 
     def _backward(self, plan: list[np.ndarray], update: int, target_tokens: int) -> Tensor:
@@ -141,9 +137,7 @@ class Updater:
             "`batching.source_tokens` and `batching.target_tokens`."
         )
 
-    def _share(
-        self, losses: Tensor, norm: Tensor, wants_to_stop: bool
-    ) -> tuple[list[list[float]], float, bool]:
+    def _share(self, losses: Tensor, norm: Tensor, wants_to_stop: bool) -> tuple[list[list[float]], float, bool]:
         """Make known to all ranks what each knows, in one message."""
         known = torch.cat([losses.flatten(), losses.new_tensor([wants_to_stop])])
         if self.ranks > 1:
@@ -151,12 +145,8 @@ class Updater:
         *values, stops, norm_value = torch.cat([known, norm.to(known).unsqueeze(0)]).tolist()
         return [values[i : i + 2] for i in range(0, len(values), 2)], norm_value, stops > 0
 
-    def _check_finite(
-        self, update: int, plan: list[np.ndarray], losses: list[list[float]], norm: float
-    ) -> None:
-        suspects = [
-            pairs for pairs, values in zip(plan, losses, strict=True) if not all(map(math.isfinite, values))
-        ]
+    def _check_finite(self, update: int, plan: list[np.ndarray], losses: list[list[float]], norm: float) -> None:
+        suspects = [pairs for pairs, values in zip(plan, losses, strict=True) if not all(map(math.isfinite, values))]
         # With float16 an infinite gradient is how the loss scale is found: that update is skipped and the scale halved
         if not suspects and (math.isfinite(norm) or self.accelerator.scaler is not None):
             return
@@ -184,9 +174,7 @@ class Updater:
         )
 
 
-def load_batch(
-    corpus: EncodedCorpus, pairs: np.ndarray, pad_token_id: int, device: torch.device
-) -> dict[str, Tensor]:
+def load_batch(corpus: EncodedCorpus, pairs: np.ndarray, pad_token_id: int, device: torch.device) -> dict[str, Tensor]:
     """The arguments of `TranslationLoss` for some pairs, on `device`."""
     batch = collate(corpus, pairs, pad_token_id)
     batch["target_positions"] = target_positions(batch["labels"])

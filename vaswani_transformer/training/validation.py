@@ -100,9 +100,7 @@ class Validator:
 
     def _score(self, translations: list[str], text: ValidationText) -> dict[str, MetricResult]:
         language = text.language or self.recipe.target_language
-        specs = [
-            spec for spec in self.recipe.data.validations if self.recipe.languages_of(spec)[1] == language
-        ]
+        specs = [spec for spec in self.recipe.data.validations if self.recipe.languages_of(spec)[1] == language]
         return score(
             translations,
             text.references,
@@ -118,10 +116,7 @@ class Validator:
         batch_tokens = max(self.recipe.validation.batch_tokens, *(int(side.max()) for side in lengths))
         plan = plan_batches(*lengths, source_tokens=batch_tokens, target_tokens=batch_tokens, seed=0, epoch=0)
         sums = [
-            torch.stack(
-                loss(**load_batch(self.corpus, pairs, self.tokenizer.pad_token_id, loss.model.device))
-            ).tolist()
-            for pairs in plan
+            torch.stack(loss(**load_batch(self.corpus, pairs, self.tokenizer.pad_token_id, loss.model.device))).tolist() for pairs in plan
         ]
         tokens = int(lengths[1].sum())
         smoothed, plain = (math.fsum(kind) / tokens for kind in zip(*sums, strict=True))

@@ -46,9 +46,7 @@ class Watch:
                 threading.Thread(target=work, daemon=True).start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if error is None:
             self._over.set()
         elif self.ranks > 1:  # the threads go on: this process might get stuck on its way out
@@ -126,6 +124,4 @@ class Watch:
 
 def _is_consequence(error: BaseException) -> bool:
     """Whether another rank's end may be the cause: an error of the communication, which gloo reports as a mere `RuntimeError`."""
-    return isinstance(error, torch.distributed.DistError) or (
-        type(error) is RuntimeError and "gloo" in str(error)
-    )
+    return isinstance(error, torch.distributed.DistError) or (type(error) is RuntimeError and "gloo" in str(error))

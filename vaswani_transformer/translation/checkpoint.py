@@ -21,14 +21,10 @@ def local_folder(model_name: str | Path) -> Path:
     try:
         return Path(snapshot_download(str(model_name), ignore_patterns=_OTHER_FRAMEWORKS))
     except (HFValidationError, HfHubHTTPError, LocalEntryNotFoundError) as error:
-        raise FileNotFoundError(
-            f"{model_name} is neither a folder nor a repository that the Hub can give us."
-        ) from error
+        raise FileNotFoundError(f"{model_name} is neither a folder nor a repository that the Hub can give us.") from error
 
 
-def load_translator(
-    folder: Path, device: torch.device | None = None
-) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+def load_translator(folder: Path, device: torch.device | None = None) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """Load a checkpoint and its tokenizer onto a device.
 
     Args:

@@ -55,9 +55,7 @@ class JobSettings:
 
     def __post_init__(self) -> None:
         if self.window < 1 or self.hypotheses < 1:
-            raise ValueError(
-                f"A window of {self.window} lines, {self.hypotheses} translations a line: both must be at least 1."
-            )
+            raise ValueError(f"A window of {self.window} lines, {self.hypotheses} translations a line: both must be at least 1.")
         if self.split_language is not None and self.layout.columns > 1:
             raise ValueError(
                 "Texts that are split into sentences have one translation each, without a score; leave out either the splitting, "
@@ -102,11 +100,7 @@ def translate_file(
     team = processes()
     with ExitStack() as stack:
         stack.enter_context(_stoppable())
-        desk = (
-            stack.enter_context(_open_desk(source, target, settings, identity or {}, progress))
-            if team.is_main_process
-            else None
-        )
+        desk = stack.enter_context(_open_desk(source, target, settings, identity or {}, progress)) if team.is_main_process else None
         records: Records = share(desk.records if desk else None)
         while windows := share(desk.take(team.num_processes) if desk else None):
             result = None
@@ -186,9 +180,7 @@ def _rendered(window: Window, records: Records, outcomes: Sequence[Outcome | Non
 class _Desk:
     """The main process' side of a job: reads windows, writes results, tells how far it is."""
 
-    def __init__(
-        self, name: str, records: Records, windows: Iterator[Window], output: Output, bar: Any
-    ) -> None:
+    def __init__(self, name: str, records: Records, windows: Iterator[Window], output: Output, bar: Any) -> None:
         self.records, self.output = records, output
         self._name, self._windows, self._bar = name, windows, bar
 
@@ -199,9 +191,7 @@ class _Desk:
         for number, reason in result.failures:
             self._bar.write(f"{self._name}:{number}: {reason}", file=sys.stderr)
         lines = window.start + len(window.lines)
-        self.output.append(
-            result.content, lines, self.output.progress.failed + len(result.failures), window.digest
-        )
+        self.output.append(result.content, lines, self.output.progress.failed + len(result.failures), window.digest)
         self._bar.update(lines - self._bar.n)
 
     def advance(self, lines: int) -> None:
@@ -219,9 +209,7 @@ class _Desk:
 
 
 @contextmanager
-def _open_desk(
-    source: str, target: str, settings: JobSettings, identity: Mapping[str, Any], progress: bool
-) -> Iterator[_Desk]:
+def _open_desk(source: str, target: str, settings: JobSettings, identity: Mapping[str, Any], progress: bool) -> Iterator[_Desk]:
     name = "standard input" if source == "-" else source
     with (
         open_input(source) as stream,
@@ -236,18 +224,16 @@ def _open_desk(
             output.append(compress(records.header + b"\n", target), 1, 0, reader.digest)
         begun = [first] if first is not None and not output.progress.lines else []
         windows = iter(()) if output.progress.complete else reader.windows(settings.window, begun)
-        with (
-            tqdm(
-                desc="Translating",
-                unit="sentence" if settings.split_language is None else "line",
-                total=count_lines(source) if progress else None,
-                initial=output.progress.lines,
-                disable=not progress,
-                dynamic_ncols=True,
-                smoothing=0.0,  # a window begins with its longest, slowest lines: only the average tells the time left
-                mininterval=0.1 if sys.stderr.isatty() else _SECONDS_BETWEEN_LINES,
-            ) as bar
-        ):
+        with tqdm(
+            desc="Translating",
+            unit="sentence" if settings.split_language is None else "line",
+            total=count_lines(source) if progress else None,
+            initial=output.progress.lines,
+            disable=not progress,
+            dynamic_ncols=True,
+            smoothing=0.0,  # a window begins with its longest, slowest lines: only the average tells the time left
+            mininterval=0.1 if sys.stderr.isatty() else _SECONDS_BETWEEN_LINES,
+        ) as bar:
             try:
                 yield _Desk(name, records, windows, output, bar)
             except BaseException:

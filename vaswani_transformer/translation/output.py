@@ -85,9 +85,7 @@ def skip_finished(progress: Progress, reader: LineReader, name: str) -> None:
     Raises:
         ValueError: its first lines are not those that were translated.
     """
-    if not reader.skip(progress.lines - reader.lines_read) or (
-        progress.lines and reader.digest != progress.digest
-    ):
+    if not reader.skip(progress.lines - reader.lines_read) or (progress.lines and reader.digest != progress.digest):
         raise ValueError(
             f"The first {progress.lines} lines of {name} are not those that have been translated already; give the input the job began "
             "with, or remove the .partial and .progress.json files beside the output to begin anew."
@@ -153,9 +151,7 @@ class FileOutput:
         self._journal.unlink()
 
     def advice(self) -> str:
-        return (
-            f"{self.progress.lines} lines are safe in {self._partial}; the same command goes on from there."
-        )
+        return f"{self.progress.lines} lines are safe in {self._partial}; the same command goes on from there."
 
     def close(self) -> None:
         """Let go of the file; what was appended stays."""
@@ -203,9 +199,7 @@ class FileOutput:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise FileExistsError(
-                f"Another process writes {self._partial}; wait for it, or stop it."
-            ) from error
+            raise FileExistsError(f"Another process writes {self._partial}; wait for it, or stop it.") from error
         except OSError as error:
             if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
                 raise  # some network file systems know no locks; there, nobody looks out for a second process

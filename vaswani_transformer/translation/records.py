@@ -170,9 +170,7 @@ class JsonRecords:
         try:
             text.encode()
         except UnicodeEncodeError as error:
-            raise BadLine(
-                f"half a surrogate pair at character {error.start + 1} of the field {self.field}"
-            ) from error
+            raise BadLine(f"half a surrogate pair at character {error.start + 1} of the field {self.field}") from error
         return text
 
     def render(self, line: bytes, outcome: Outcome) -> bytes:
@@ -226,9 +224,7 @@ def _decoded(text: bytes) -> str:
     try:
         return text.decode()
     except UnicodeDecodeError as error:
-        raise BadLine(
-            f"not valid UTF-8 (byte 0x{text[error.start]:02x} at position {error.start + 1})"
-        ) from error
+        raise BadLine(f"not valid UTF-8 (byte 0x{text[error.start]:02x} at position {error.start + 1})") from error
 
 
 def _check_length(line: bytes) -> None:

@@ -69,9 +69,7 @@ def translate(
     with tqdm(total=len(sentences), unit="sentence", desc="Translating", disable=not progress) as bar:
         bar.update(len(sentences) - len(token_ids))
         for batch in _batches(token_ids, batch_tokens):
-            for index, hypotheses in zip(
-                batch, _search(model, tokenizer, [token_ids[i] for i in batch], generate_kwargs), strict=True
-            ):
+            for index, hypotheses in zip(batch, _search(model, tokenizer, [token_ids[i] for i in batch], generate_kwargs), strict=True):
                 translations[index] = hypotheses[0].text
             bar.update(len(batch))
     return translations
@@ -146,9 +144,7 @@ class Translator:
             )
         failed = False
         for batch in _batches(token_ids, self._batch_tokens):
-            for index, outcome in zip(
-                batch, self._isolating_failures([token_ids[i] for i in batch]), strict=True
-            ):
+            for index, outcome in zip(batch, self._isolating_failures([token_ids[i] for i in batch]), strict=True):
                 if isinstance(outcome, Failure) and not failed:
                     self._probe()
                     failed = True
@@ -165,16 +161,10 @@ class Translator:
             if len(token_ids) == 1:
                 return [Failure(" ".join(f"{type(error).__name__}: {error}".split())[:400])]
         half = len(token_ids) // 2
-        return [
-            outcome
-            for part in (token_ids[:half], token_ids[half:])
-            for outcome in self._isolating_failures(part)
-        ]
+        return [outcome for part in (token_ids[:half], token_ids[half:]) for outcome in self._isolating_failures(part)]
 
 
-def _token_ids(
-    tokenizer: PreTrainedTokenizerBase, sentences: Sequence[str], prefix: list[int]
-) -> dict[int, list[int]]:
+def _token_ids(tokenizer: PreTrainedTokenizerBase, sentences: Sequence[str], prefix: list[int]) -> dict[int, list[int]]:
     """Token ids of the sentences that are not blank, with `prefix` before each, by position."""
     asked = [index for index, sentence in enumerate(sentences) if sentence.strip()]
     token_ids: dict[int, list[int]] = {}
@@ -199,9 +189,7 @@ def _search(
     model.eval()
     try:
         with torch.inference_mode():
-            output = generate(
-                input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"], **generate_kwargs
-            )
+            output = generate(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"], **generate_kwargs)
     finally:
         model.train(was_training)
     sequences = output if isinstance(output, torch.Tensor) else output.sequences

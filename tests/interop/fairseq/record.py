@@ -58,14 +58,8 @@ def main() -> None:
 
 def record(folder: Path, architecture: str, is_joined: bool, threshold: int, first_release: bool) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    texts = {
-        split: list(zip(*builtin_pairs(split, size), strict=True))
-        for split, size in (("train", 3000), ("test", 100))
-    }
-    tokens = {
-        split: [moses(side, code) for side, code in zip(sides, ("en", "de"), strict=True)]
-        for split, sides in texts.items()
-    }
+    texts = {split: list(zip(*builtin_pairs(split, size), strict=True)) for split, size in (("train", 3000), ("test", 100))}
+    tokens = {split: [moses(side, code) for side, code in zip(sides, ("en", "de"), strict=True)] for split, sides in texts.items()}
     codes = io.StringIO()
     learn_bpe(
         io.StringIO("\n".join([*tokens["train"][0], *tokens["train"][1]]) + "\n"),
@@ -75,10 +69,7 @@ def record(folder: Path, architecture: str, is_joined: bool, threshold: int, fir
     )
     (folder / "bpecodes").write_text(codes.getvalue(), encoding="utf-8")
     bpe = BPE(io.StringIO(codes.getvalue()))
-    pieces = {
-        split: [[bpe.process_line(line) for line in side] for side in sides]
-        for split, sides in tokens.items()
-    }
+    pieces = {split: [[bpe.process_line(line) for line in side] for side in sides] for split, sides in tokens.items()}
     sides = [[*pieces["train"][0], *pieces["train"][1]]] * 2 if is_joined else pieces["train"]
     dictionaries = []
     for lines, code in zip(sides, ("en", "de"), strict=True):
@@ -95,9 +86,7 @@ def record(folder: Path, architecture: str, is_joined: bool, threshold: int, fir
         ]
         for split, sides in pieces.items()
     }
-    settings = argparse.Namespace(
-        arch=architecture, **SIZES, share_all_embeddings=is_joined, source_lang="en", target_lang="de"
-    )
+    settings = argparse.Namespace(arch=architecture, **SIZES, share_all_embeddings=is_joined, source_lang="en", target_lang="de")
     settings.max_source_positions = settings.max_target_positions = 1024
     settings.share_decoder_input_output_embed = True
     ARCH_CONFIG_REGISTRY[architecture](settings)
@@ -105,26 +94,17 @@ def record(folder: Path, architecture: str, is_joined: bool, threshold: int, fir
     model = ARCH_MODEL_REGISTRY[architecture].build_model(settings, Task(*dictionaries))
     train(model, *ids["train"])
     save(folder / "model.pt", model, settings, first_release)
-    (folder / "answers.json").write_text(
-        json.dumps(answers(model, dictionaries[1], *ids["test"])), encoding="utf-8"
-    )
+    (folder / "answers.json").write_text(json.dumps(answers(model, dictionaries[1], *ids["test"])), encoding="utf-8")
 
 
 def moses(texts: Any, language: str) -> list[str]:
     tokenizer = MosesTokenizer(lang=language)
-    return [
-        tokenizer.tokenize(text, aggressive_dash_splits=True, return_str=True, escape=True) for text in texts
-    ]
+    return [tokenizer.tokenize(text, aggressive_dash_splits=True, return_str=True, escape=True) for text in texts]
 
 
 def padded(rows: list[list[int]], left: bool = False) -> torch.Tensor:
     longest = max(map(len, rows))
-    return torch.tensor(
-        [
-            [*[1] * (longest - len(r) if left else 0), *r, *[1] * (0 if left else longest - len(r))]
-            for r in rows
-        ]
-    )
+    return torch.tensor([[*[1] * (longest - len(r) if left else 0), *r, *[1] * (0 if left else longest - len(r))] for r in rows])
 
 
 def train(model: Any, sources: list[list[int]], targets: list[list[int]]) -> None:
@@ -156,9 +136,7 @@ def save(path: Path, model: Any, settings: argparse.Namespace, first_release: bo
             "fixed",
         )
         settings.data = "data"
-        whole = OmegaConf.to_container(
-            convert_namespace_to_omegaconf(settings), resolve=True, enum_to_str=True
-        )
+        whole = OmegaConf.to_container(convert_namespace_to_omegaconf(settings), resolve=True, enum_to_str=True)
         torch.save(
             {
                 "args": None,
@@ -185,9 +163,7 @@ def save(path: Path, model: Any, settings: argparse.Namespace, first_release: bo
         for number, norm in enumerate(norms):
             name = name.replace(f".{norm}.", f".layer_norms.{number}.")
         old[name] = tensor
-    extra["train_meters"] = OrderedDict(
-        train_loss=AverageMeter(), wps=TimeMeter(), train_wall=StopwatchMeter()
-    )
+    extra["train_meters"] = OrderedDict(train_loss=AverageMeter(), wps=TimeMeter(), train_wall=StopwatchMeter())
     torch.save(
         {"args": settings, "model": old, "extra_state": extra, "optimizer_history": []},
         path,
@@ -196,13 +172,9 @@ def save(path: Path, model: Any, settings: argparse.Namespace, first_release: bo
 
 
 @torch.no_grad()
-def answers(
-    model: Any, dictionary: Dictionary, sources: list[list[int]], targets: list[list[int]]
-) -> dict[str, Any]:
+def answers(model: Any, dictionary: Dictionary, sources: list[list[int]], targets: list[list[int]]) -> dict[str, Any]:
     source, lengths = padded(sources, left=True), torch.tensor(list(map(len, sources)))
-    logits, _ = model(
-        source[:WITH_LOGITS], lengths[:WITH_LOGITS], padded([[2, *row[:-1]] for row in targets[:WITH_LOGITS]])
-    )
+    logits, _ = model(source[:WITH_LOGITS], lengths[:WITH_LOGITS], padded([[2, *row[:-1]] for row in targets[:WITH_LOGITS]]))
     said: dict[str, Any] = {
         "source_ids": sources,
         "target_ids": targets[:WITH_LOGITS],
