@@ -11,7 +11,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from vaswani_transformer.benchmarks.planning import WMT14_EN_FR, benchmark_planning
+from benchmarks.planning import WMT14_EN_FR, benchmark_planning
 
 
 def parse() -> argparse.Namespace:

@@ -11,9 +11,9 @@ import sys
 from dataclasses import fields
 from pathlib import Path
 
-from vaswani_transformer.benchmarks.training import SHAPES, Settings, benchmark_training
-from vaswani_transformer.benchmarks.training_contestants import KINDS
-from vaswani_transformer.benchmarks.training_report import table, write_report
+from benchmarks.training import SHAPES, Settings, benchmark_training
+from benchmarks.training_contestants import KINDS
+from benchmarks.training_report import table, write_report
 
 
 def parse() -> argparse.Namespace:

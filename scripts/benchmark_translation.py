@@ -13,9 +13,9 @@ from dataclasses import fields
 from pathlib import Path
 from typing import get_args
 
-from vaswani_transformer.benchmarks.contestants import KINDS
-from vaswani_transformer.benchmarks.translation import Lengths, ParallelFiles, Settings, benchmark_translation
-from vaswani_transformer.benchmarks.translation_report import table, write_report
+from benchmarks.contestants import KINDS
+from benchmarks.translation import Lengths, ParallelFiles, Settings, benchmark_translation
+from benchmarks.translation_report import table, write_report
 
 
 def parse() -> argparse.Namespace:

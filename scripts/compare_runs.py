@@ -7,7 +7,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from vaswani_transformer.hub.run_comparison import compare_runs
+from vaswani_transformer.report.run_comparison import compare_runs
 from vaswani_transformer.run_folder import RunFolder
 
 

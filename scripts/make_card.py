@@ -8,7 +8,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from vaswani_transformer.hub.model_card import write_card
+from vaswani_transformer.report.model_card import write_card
 from vaswani_transformer.run_folder import RunFolder
 
 

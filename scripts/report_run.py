@@ -8,7 +8,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from vaswani_transformer.hub.run_report import write_report
+from vaswani_transformer.report.run_report import write_report
 from vaswani_transformer.run_folder import RunFolder
 
 

@@ -17,8 +17,8 @@ from pathlib import Path
 os.environ |= {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 
 import vaswani_transformer.training.engine  # noqa: F401 (so that no child has to import it)
+from tests.torture.training import TortureSettings, tiny_recipe, torture
 from vaswani_transformer.recipe import load_recipe
-from vaswani_transformer.torture.training import TortureSettings, tiny_recipe, torture
 
 
 def main() -> int:

@@ -14,14 +14,7 @@ from transformers import (
 from transformers.generation import GenerationMixin
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
-from vaswani_transformer.beam_search import (
-    Penalty,
-    SentenceSearch,
-    block_width,
-    first_largest,
-    greedy_search,
-    largest,
-)
+from vaswani_transformer.beam_search import Penalty, SentenceSearch, block_width, first_largest, greedy_search, largest
 
 END = 2
 

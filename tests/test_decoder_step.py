@@ -10,7 +10,7 @@ from transformers import GenerationConfig
 from transformers.modeling_outputs import BaseModelOutput
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
-from vaswani_transformer.bare_layer import Unpadded
+from vaswani_transformer.bare_layers import Unpadded
 from vaswani_transformer.decoder_step import FoldedSource, can_fold
 from vaswani_transformer.stepping import DecoderSteps, ModelSteps, closed_up, steps_of
 

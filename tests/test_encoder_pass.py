@@ -8,7 +8,7 @@ from transformers.generation import GenerationMixin
 
 from tests.test_decoder_step import MASK, SETTINGS, build_model
 from vaswani_transformer import VaswaniForConditionalGeneration
-from vaswani_transformer.bare_layer import MANY_SENTENCES
+from vaswani_transformer.bare_layers import MANY_SENTENCES
 from vaswani_transformer.encoder_pass import encode
 
 IDS = torch.randint(3, 30, MASK.shape, generator=torch.Generator().manual_seed(0))

@@ -22,12 +22,13 @@ PACKAGE = "vaswani_transformer"
 LAYERS: list[list[tuple[str, ...]]] = [
     [("configuration_vaswani",)],
     [("packing",)],
-    [("bare_layer",)],
+    [("bare_layers",)],
     [("encoder_pass", "decoder_step")],
     [("stepping",)],
     [("beam_search",)],
     [("modeling_vaswani", "decoding", "pipeline_translation")],
-    [("recipe", "run_folder", "atomic_folder", "checksums")],
+    [("files",)],
+    [("recipe", "run_folder")],
     [("translation",)],
     [("data",)],
     [("evaluation",)],
@@ -35,20 +36,19 @@ LAYERS: list[list[tuple[str, ...]]] = [
     [("training.engine",)],
     [("interop",)],
     [("engines",)],
+    [("report",)],
     [("hub",)],
     [("interop.conversion",)],  # ends with a card
-    [("benchmarks",)],
-    [("torture",)],
     [("",)],  # the package's own __init__: public names
 ]
-NEVER = {"evaluation": ["training"], "interop": ["training"], "hub": ["training"]}
+NEVER = {"evaluation": ["training"], "interop": ["training"], "report": ["training"], "hub": ["training"]}
 
 TRAVELLING = [name.removesuffix(".py") for name in CODE_FILES]
 TRAVELLING_MAY_IMPORT = {"torch", "transformers", "huggingface_hub", *sys.stdlib_module_names}
 
 DISTRIBUTIONS = {"yaml": "pyyaml"}  # where the name to install is not the name to import
 
-TOP_LEVEL = {"pyproject.toml", "README.md", PACKAGE, "scripts", "tests", "model_cards"}
+TOP_LEVEL = {"pyproject.toml", "README.md", PACKAGE, "benchmarks", "scripts", "tests", "model_cards"}
 
 
 def tracked() -> list[Path]:
@@ -192,11 +192,11 @@ def test_what_is_imported_is_declared() -> None:
     report(
         [
             f"{path.relative_to(ROOT)}:{node.lineno}: {top} is not among the dependencies of pyproject.toml"
-            for path in python_files(PACKAGE, "scripts")
+            for path in python_files(PACKAGE, "benchmarks", "scripts")
             for node in parse(path).body
             if isinstance(node, ast.Import) or (isinstance(node, ast.ImportFrom) and not node.level)
             for top in {n.split(".")[0] for n in _absolute_names(node)}
-            if top not in sys.stdlib_module_names and top != PACKAGE
+            if top not in sys.stdlib_module_names and top not in (PACKAGE, "benchmarks", "tests")
             if DISTRIBUTIONS.get(top, top).lower() not in declared
             # what bears an extra's name is imported only by who has installed it
             if not (top in project["optional-dependencies"] and path.stem.startswith(top))
@@ -223,7 +223,7 @@ def test_functions_are_short() -> None:
     report(
         [
             f"{place(path, function)}: {function.name} has {length} lines; at most 60"
-            for path in python_files(PACKAGE, "scripts", "tests")
+            for path in python_files(PACKAGE, "benchmarks", "scripts", "tests")
             for function in functions(path)
             if (length := (function.end_lineno or 0) - function.lineno + 1) > 60
         ]
@@ -232,7 +232,7 @@ def test_functions_are_short() -> None:
 
 def test_every_signature_is_typed() -> None:
     problems = []
-    for path in python_files(PACKAGE, "scripts", "tests"):
+    for path in python_files(PACKAGE, "benchmarks", "scripts", "tests"):
         for function in functions(path):
             a = function.args
             every = [*a.posonlyargs, *a.args, *a.kwonlyargs, *filter(None, (a.vararg, a.kwarg))]
@@ -261,7 +261,7 @@ def test_no_script_shadows_a_library() -> None:
 def test_nothing_is_unpickled() -> None:
     """A file from elsewhere must not be able to run code: no pickle, and torch.load only of plain tensors."""
     problems = []
-    for path in python_files(PACKAGE, "scripts"):
+    for path in python_files(PACKAGE, "benchmarks", "scripts"):
         for node, name in imported_modules(path):
             if name.split(".")[0] in {"pickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}:
                 problems.append(f"{place(path, node)}: imports {name}")
@@ -354,5 +354,5 @@ def test_the_wheel_holds_the_package_and_the_cards_template(tmp_path: Path) -> N
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
-    assert {f"{PACKAGE}/hub/template.md", f"{PACKAGE}/modeling_vaswani.py", f"{PACKAGE}/data/bpe.py"} <= names
+    assert {f"{PACKAGE}/report/template.md", f"{PACKAGE}/modeling_vaswani.py", f"{PACKAGE}/data/bpe.py"} <= names
     assert {name.split("/")[0].split("-")[0] for name in names} == {PACKAGE}

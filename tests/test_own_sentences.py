@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from vaswani_transformer.data.builtin_corpus import builtin_pairs
+from vaswani_transformer.data.builtin.corpus import builtin_pairs
 
 ROOT = Path(__file__).parents[1]
 SECTION = re.search(

@@ -23,12 +23,7 @@ from transformers import (
 )
 from transformers.pipelines.pt_utils import KeyDataset
 
-from vaswani_transformer import (
-    TranslationPipeline,
-    VaswaniConfig,
-    VaswaniForConditionalGeneration,
-    train_tokenizer,
-)
+from vaswani_transformer import TranslationPipeline, VaswaniConfig, VaswaniForConditionalGeneration, train_tokenizer
 from vaswani_transformer.decoding import PAPER_SEARCH
 from vaswani_transformer.pipeline_translation import LONGEST_SPLIT, join_sentences, split_sentences
 

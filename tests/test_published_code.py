@@ -12,12 +12,7 @@ import pytest
 import torch
 
 import vaswani_transformer
-from vaswani_transformer import (
-    VaswaniConfig,
-    VaswaniForConditionalGeneration,
-    pipeline_translation,
-    train_tokenizer,
-)
+from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration, pipeline_translation, train_tokenizer
 from vaswani_transformer.decoding import PAPER_SEARCH
 from vaswani_transformer.hub.publish import CODE_FILES
 

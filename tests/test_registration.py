@@ -16,13 +16,7 @@ from transformers import (
 )
 
 import vaswani_transformer
-from vaswani_transformer import (
-    TranslationPipeline,
-    VaswaniConfig,
-    VaswaniForConditionalGeneration,
-    VaswaniModel,
-    train_tokenizer,
-)
+from vaswani_transformer import TranslationPipeline, VaswaniConfig, VaswaniForConditionalGeneration, VaswaniModel, train_tokenizer
 from vaswani_transformer.hub.publish import CODE_FILES
 
 SIZES = {

@@ -4,15 +4,11 @@ import os
 from pathlib import Path
 
 import pytest
+from vaswani_transformer.files.atomic_file import write_text
+from vaswani_transformer.files.json_files import read_json, read_json_lines, write_json
 
-from vaswani_transformer.run_folder import (
-    RunFolder,
-    file_sha256,
-    read_json,
-    read_json_lines,
-    write_json,
-    write_text,
-)
+from vaswani_transformer.files.checksums import file_sha256
+from vaswani_transformer.run_folder import RunFolder
 
 
 def test_every_file_lies_in_the_folder_under_a_name_of_its_own(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from .bare_layer import BareLayer, Unpadded, attend, bare
+from .bare_layers import BareLayer, Unpadded, attend, bare
 from .packing import Function, PackedLinear
 
 

@@ -20,7 +20,7 @@ from transformers.generation import GenerationMixin, GenerationMode, logits_proc
 from transformers.generation.stopping_criteria import EosTokenCriteria, MaxLengthCriteria
 from transformers.modeling_outputs import BaseModelOutput
 
-from .bare_layer import can_run_bare
+from .bare_layers import can_run_bare
 from .beam_search import GnmtBeamSearch, greedy_search
 from .encoder_pass import encode
 from .stepping import DecoderSteps, can_step, steps_of

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from .bare_layer import BareLayer, Unpadded, attend
+from .bare_layers import BareLayer, Unpadded, attend
 
 
 def encode(encoder: Any, input_ids: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:

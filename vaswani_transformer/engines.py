@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import torch
 from transformers import AutoTokenizer
 
-from .run_folder import file_sha256
+from .files.checksums import file_sha256
 from .translation.checkpoint import load_translator, local_folder
 from .translation.processes import processes
 

@@ -28,7 +28,7 @@ from transformers.utils import TransformersKwargs, can_return_tuple
 from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
-from .bare_layer import attention_weights
+from .bare_layers import attention_weights
 from .configuration_vaswani import VaswaniConfig
 from .decoding import PaperSearch
 from .packing import WeightType, is_packed, pack_linear_layers

@@ -3,15 +3,8 @@
 Stages hand over folders: each stage reads what the one before it wrote, so any of them can be rerun or replaced alone.
 """
 
-import hashlib
-import json
-import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-from .atomic_folder import explained, flush_to_disk, make_folder
 
 TRANSFER = "transfer.json"
 """In `RunFolder.initial`: what that model was made from, and what became of each vocabulary entry."""
@@ -100,73 +93,3 @@ class RunFolder:
     def published(self) -> Path:
         """The folder that goes to the Hub as it is."""
         return self.path / "published"
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write `text` in UTF-8; see `write_bytes`."""
-    write_bytes(path, text.encode())
-
-
-def write_bytes(path: Path, content: bytes) -> None:
-    """Write `content` so that a reader, a crash or a power failure finds the old file or the new one and never a part of it.
-
-    Raises:
-        OSError: the disk is full, or may not be written; the old file is as it was.
-    """
-    unfinished = path.with_name(f".{path.name}.unfinished")
-    with explained(path):
-        make_folder(path.parent)
-        try:
-            with open(unfinished, "wb") as stream:
-                stream.write(content)
-                stream.flush()
-                os.fsync(stream.fileno())
-            os.replace(unfinished, path)
-        except BaseException:
-            unfinished.unlink(missing_ok=True)
-            raise
-        flush_to_disk(path.parent)
-
-
-def write_json(path: Path, content: Any) -> None:
-    """Write `content` as indented JSON, atomically."""
-    write_text(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
-
-
-def read_json(path: Path) -> Any:
-    """Read a JSON file.
-
-    Raises:
-        FileNotFoundError: `path` does not exist.
-        ValueError: the file is not JSON; the sentence names the file and the line.
-    """
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path}:{error.lineno} is not valid JSON ({error.msg}); delete it and run the stage again.") from error
-
-
-def read_json_lines(path: Path, growing: bool = False) -> Iterator[dict[str, Any]]:
-    """Yield the objects of a file that holds one JSON object a line.
-
-    Args:
-        path: the file.
-        growing: leave out a last line without its end: somebody may be writing it right now, or was killed while writing it.
-
-    Raises:
-        ValueError: a line is not JSON; the sentence names it.
-    """
-    with open(path, "rb") as stream:
-        for number, line in enumerate(stream, start=1):
-            if growing and not line.endswith(b"\n"):
-                return
-            try:
-                yield json.loads(line)
-            except ValueError as error:
-                raise ValueError(f"{path}:{number} is not valid JSON ({error}); remove that line.") from error
-
-
-def file_sha256(path: Path) -> str:
-    """SHA-256 of a file's bytes, in hexadecimal."""
-    with open(path, "rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -12,7 +12,7 @@ from transformers import GenerationConfig
 from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 from transformers.utils import ModelOutput
 
-from .bare_layer import can_run_bare, hiding
+from .bare_layers import can_run_bare, hiding
 from .decoder_step import DecoderStep
 
 

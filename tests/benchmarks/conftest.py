@@ -8,11 +8,11 @@ import pytest
 import torch
 from transformers import GenerationConfig, PreTrainedTokenizerBase
 
+from benchmarks.training import Settings, Shape
+from benchmarks.training_work import Batching, Work, plan_work
+from benchmarks.translation import ParallelFiles
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
-from vaswani_transformer.benchmarks.training import Settings, Shape
-from vaswani_transformer.benchmarks.training_work import Batching, Work, plan_work
-from vaswani_transformer.benchmarks.translation import ParallelFiles
-from vaswani_transformer.data.builtin_corpus import builtin_pairs
+from vaswani_transformer.data.builtin.corpus import builtin_pairs
 from vaswani_transformer.data.encoding import EncodedCorpus
 from vaswani_transformer.decoding import PAPER_SEARCH
 from vaswani_transformer.run_folder import RunFolder

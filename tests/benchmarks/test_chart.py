@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from vaswani_transformer.benchmarks.chart import Panel, draw_bars
-from vaswani_transformer.benchmarks.interleaved import Ratio
+from benchmarks.chart import Panel, draw_bars
+from benchmarks.interleaved import Ratio
 
 SERIES = {"batch 1": [Ratio(1, 1, 1), Ratio(3, 2, 5)], "batch 32": [Ratio(1, 1, 1), Ratio(2, 2, 2)]}
 PANEL = Panel("beam 4", ["reference", "ours"], SERIES)

@@ -7,8 +7,8 @@ import pytest
 import torch
 from transformers import MarianMTModel, PreTrainedTokenizerBase
 
+from benchmarks.contestants import KINDS, ON_CPU, Entry, enter
 from vaswani_transformer import VaswaniForConditionalGeneration
-from vaswani_transformer.benchmarks.contestants import KINDS, ON_CPU, Entry, enter
 from vaswani_transformer.interop.marian import export_marian
 from vaswani_transformer.packing import PackedLinear
 

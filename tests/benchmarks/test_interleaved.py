@@ -2,14 +2,7 @@ from collections.abc import Callable
 
 import pytest
 
-from vaswani_transformer.benchmarks.interleaved import (
-    Measurement,
-    Ratio,
-    Timed,
-    cpu_ratios,
-    interleave,
-    wall_ratios,
-)
+from benchmarks.interleaved import Measurement, Ratio, Timed, cpu_ratios, interleave, wall_ratios
 
 
 class Clock:

@@ -6,8 +6,8 @@ import pytest
 import torch
 import transformers
 
-from vaswani_transformer.benchmarks.interleaved import Timed
-from vaswani_transformer.benchmarks.machine import circumstances, instructions, machine, matrix_rate, software
+from benchmarks.interleaved import Timed
+from benchmarks.machine import circumstances, instructions, machine, matrix_rate, software
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_the_matrix_rate_is_that_of_the_fastest_series(monkeypatch: pytest.Monke
         def read(self) -> Timed:
             return Timed(9.0, next(taken))
 
-    package = "vaswani_transformer.benchmarks.machine"
+    package = "benchmarks.machine"
     monkeypatch.setattr(f"{package}._MATRIX_SIZE", {"cpu": 8})
     monkeypatch.setattr(f"{package}.Stopwatch", Watch)
     before = torch.get_num_threads()

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from vaswani_transformer.benchmarks.contestants import enter
-from vaswani_transformer.benchmarks.memory import peak_memory
+from benchmarks.contestants import enter
+from benchmarks.memory import peak_memory
 
 if not Path("/proc/self/status").is_file():
     pytest.skip("only Linux tells a process' peak", allow_module_level=True)

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from vaswani_transformer.benchmarks.own_process import OwnProcess
+from benchmarks.own_process import OwnProcess
 
 MIB = 2**20
 

@@ -3,7 +3,7 @@ import time
 import pytest
 import torch
 
-from vaswani_transformer.benchmarks.stopwatch import Stopwatch
+from benchmarks.stopwatch import Stopwatch
 
 
 def test_what_has_passed_since() -> None:

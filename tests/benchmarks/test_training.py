@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import torch
 
-from vaswani_transformer.benchmarks import training
-from vaswani_transformer.benchmarks.interleaved import Timed
-from vaswani_transformer.benchmarks.training import SHAPES, Settings, Shape, benchmark_training
-from vaswani_transformer.benchmarks.training_contestants import KINDS, Kind
-from vaswani_transformer.benchmarks.training_report import write_report
-from vaswani_transformer.benchmarks.training_work import Work
+from benchmarks import training
+from benchmarks.interleaved import Timed
+from benchmarks.training import SHAPES, Settings, Shape, benchmark_training
+from benchmarks.training_contestants import KINDS, Kind
+from benchmarks.training_report import write_report
+from benchmarks.training_work import Work
 from vaswani_transformer.recipe import Recipe
 
 ROOT = Path(__file__).parents[2]

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from vaswani_transformer.benchmarks.interleaved import Ratio
-from vaswani_transformer.benchmarks.training_report import panels, table, write_report
+from benchmarks.interleaved import Ratio
+from benchmarks.training_report import panels, table, write_report
 
 
 def speed(threads: int, contestant: str, ratio: float) -> dict[str, Any]:

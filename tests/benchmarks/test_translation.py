@@ -11,15 +11,10 @@ import pytest
 from sacrebleu import BLEU
 from transformers import PreTrainedTokenizerBase
 
+from benchmarks.contestants import ON_CPU
+from benchmarks.translation import Material, ParallelFiles, Settings, benchmark_translation
+from benchmarks.translation_report import write_report
 from vaswani_transformer import VaswaniForConditionalGeneration
-from vaswani_transformer.benchmarks.contestants import ON_CPU
-from vaswani_transformer.benchmarks.translation import (
-    Material,
-    ParallelFiles,
-    Settings,
-    benchmark_translation,
-)
-from vaswani_transformer.benchmarks.translation_report import write_report
 from vaswani_transformer.translation.translate import translate
 
 pytest.importorskip("ctranslate2", reason="the extra `ctranslate2` is not installed")

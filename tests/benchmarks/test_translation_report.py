@@ -4,8 +4,8 @@ from typing import Any
 
 from PIL import Image
 
-from vaswani_transformer.benchmarks.interleaved import Ratio
-from vaswani_transformer.benchmarks.translation_report import panels, table, write_report
+from benchmarks.interleaved import Ratio
+from benchmarks.translation_report import panels, table, write_report
 
 
 def cells(text: str) -> list[list[str]]:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from vaswani_transformer.atomic_folder import atomic_folder
 from vaswani_transformer.data import cache
 from vaswani_transformer.data.cache import provide
+from vaswani_transformer.files.atomic_folder import atomic_folder
 
 FACTS = {"hashes": {"train.en": "12"}, "max_tokens": 256}
 

@@ -4,13 +4,7 @@ import math
 
 import pytest
 
-from vaswani_transformer.evaluation.bleu import (
-    paper_bleu,
-    prepare_as_paper,
-    sacrebleu_tokenizer,
-    score,
-    split_compounds,
-)
+from vaswani_transformer.evaluation.bleu import paper_bleu, prepare_as_paper, sacrebleu_tokenizer, score, split_compounds
 
 
 def test_paper_bleu_of_counted_ngrams() -> None:

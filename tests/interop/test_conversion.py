@@ -12,8 +12,8 @@ import torch
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, DataCollatorForSeq2Seq, pipeline
 
 from vaswani_transformer import VaswaniForConditionalGeneration
-from vaswani_transformer.checksums import write_checksums
-from vaswani_transformer.data.builtin_corpus import builtin_pairs
+from vaswani_transformer.data.builtin.corpus import builtin_pairs
+from vaswani_transformer.files.checksums import write_checksums
 from vaswani_transformer.hub.publish import PublishError, check, list_files
 from vaswani_transformer.interop.conversion import convert_fairseq
 from vaswani_transformer.training.averaging import average_checkpoints

@@ -12,7 +12,7 @@ import torch
 from transformers import AutoTokenizer, FSMTTokenizer, PreTrainedTokenizerBase
 
 from vaswani_transformer import VaswaniForConditionalGeneration
-from vaswani_transformer.data.builtin_corpus import builtin_pairs
+from vaswani_transformer.data.builtin.corpus import builtin_pairs
 from vaswani_transformer.interop.conversion import convert_fairseq
 from vaswani_transformer.interop.fairseq_tokenizer import fairseq_tokenizer, read_codes, read_dictionary
 from vaswani_transformer.interop.from_fairseq import METERS, from_fairseq, read_fairseq

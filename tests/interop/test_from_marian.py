@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer, GenerationConfig, MarianConfig, MarianMTModel, MarianTokenizer
 
 from vaswani_transformer import VaswaniForConditionalGeneration
-from vaswani_transformer.data.builtin_corpus import builtin_pairs
+from vaswani_transformer.data.builtin.corpus import builtin_pairs
 from vaswani_transformer.interop.conversion import convert_marian
 from vaswani_transformer.interop.marian import export_marian
 

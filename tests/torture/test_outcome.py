@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from vaswani_transformer.checksums import write_checksums
-from vaswani_transformer.run_folder import RunFolder, write_json, write_text
-from vaswani_transformer.torture.outcome import differences, outcome
+from tests.torture.outcome import differences, outcome
+from vaswani_transformer.files.atomic_file import write_text
+from vaswani_transformer.files.checksums import write_checksums
+from vaswani_transformer.files.json_files import write_json
+from vaswani_transformer.run_folder import RunFolder
 
 
 def _run(path: Path, seconds: float, loss: float) -> RunFolder:

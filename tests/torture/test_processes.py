@@ -14,8 +14,8 @@ ROOT = Path(__file__).parents[2]
 _PARENT = """
 import json, signal, sys, time
 from pathlib import Path
-from vaswani_transformer.torture import processes
-from vaswani_transformer.torture.processes import Child, counting_lines, killing_itself, script
+from tests.torture import processes
+from tests.torture.processes import Child, counting_lines, killing_itself, script
 folder = Path(sys.argv[1])
 (folder / "job.py").write_text('import os, sys; print(sys.argv[1], os.environ["KEY"]); sys.exit("error: gone")')
 processes._TRACED = (str(folder),)

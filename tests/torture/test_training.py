@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from vaswani_transformer.torture.training import tiny_recipe
+from tests.torture.training import tiny_recipe
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are forked and watched as on Linux")
 
@@ -36,7 +36,7 @@ def test_every_kind_of_fault_is_survived(tmp_path: Path) -> None:
 
 
 _BROKEN = """
-from vaswani_transformer.torture import faults, training
+from tests.torture import faults, training
 from vaswani_transformer.training import progress
 training.OTHERS = (faults.damaged_state,)
 progress._cut = lambda path, update: None

@@ -6,7 +6,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from vaswani_transformer.checksums import find_damage, write_checksums
+from vaswani_transformer.files.checksums import find_damage, write_checksums
 from vaswani_transformer.training.averaging import average_checkpoints
 
 

@@ -6,9 +6,9 @@ import pytest
 import torch
 from transformers import AutoTokenizer
 
-from vaswani_transformer.checksums import find_damage
 from vaswani_transformer.configuration_vaswani import VaswaniConfig
 from vaswani_transformer.data.bpe import train_tokenizer
+from vaswani_transformer.files.checksums import find_damage
 from vaswani_transformer.modeling_vaswani import VaswaniForConditionalGeneration
 from vaswani_transformer.recipe import SearchSettings, TrainingSettings
 from vaswani_transformer.run_folder import RunFolder

@@ -15,10 +15,11 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from transformers import AutoTokenizer, GenerationConfig
+from vaswani_transformer.files.json_files import read_json, read_json_lines
 
 from vaswani_transformer.modeling_vaswani import VaswaniForConditionalGeneration
 from vaswani_transformer.recipe import Recipe
-from vaswani_transformer.run_folder import RunFolder, read_json, read_json_lines
+from vaswani_transformer.run_folder import RunFolder
 from vaswani_transformer.training import update as update_module
 from vaswani_transformer.training import validation as validation_module
 from vaswani_transformer.training.engine import train

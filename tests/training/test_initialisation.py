@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 import torch
 from transformers import FSMTTokenizer, MarianConfig, MarianMTModel, PreTrainedTokenizerFast
+from vaswani_transformer.files.json_files import read_json
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration, train_tokenizer
 from vaswani_transformer.data.bpe import extend_tokenizer
 from vaswani_transformer.recipe import Recipe
-from vaswani_transformer.run_folder import TRANSFER, RunFolder, read_json
+from vaswani_transformer.run_folder import TRANSFER, RunFolder
 from vaswani_transformer.training import initialisation
 from vaswani_transformer.training.initialisation import exchange_vocabulary, write_initial_model
 

@@ -7,13 +7,7 @@ import torch
 from torch import nn
 
 from vaswani_transformer.recipe import Recipe
-from vaswani_transformer.training.optimization import (
-    build_adam,
-    clip_gradients,
-    gradient_norm,
-    learning_rate,
-    set_learning_rate,
-)
+from vaswani_transformer.training.optimization import build_adam, clip_gradients, gradient_norm, learning_rate, set_learning_rate
 
 
 @pytest.mark.parametrize(

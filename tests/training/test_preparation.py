@@ -10,17 +10,14 @@ from pathlib import Path
 import pyarrow
 import pytest
 from pyarrow import parquet
+from vaswani_transformer.files.atomic_file import write_text
+from vaswani_transformer.files.json_files import read_json
 
 from vaswani_transformer.recipe import CleaningSettings, CorpusSpec, Recipe
-from vaswani_transformer.run_folder import RunFolder, read_json, write_text
+from vaswani_transformer.run_folder import RunFolder
 from vaswani_transformer.training import preparation
 from vaswani_transformer.training.engine import train
-from vaswani_transformer.training.preparation import (
-    claim_run_folder,
-    open_prepared_data,
-    prepare_data,
-    sole_training,
-)
+from vaswani_transformer.training.preparation import claim_run_folder, open_prepared_data, prepare_data, sole_training
 
 
 def test_what_is_there_is_not_done_again(

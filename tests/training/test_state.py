@@ -6,14 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from vaswani_transformer.training.state import (
-    Totals,
-    TrainState,
-    Validation,
-    load_state,
-    newest_state,
-    save_state,
-)
+from vaswani_transformer.training.state import Totals, TrainState, Validation, load_state, newest_state, save_state
 
 
 class _Tied(nn.Module):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from vaswani_transformer.translation.lines import LineReader
+from vaswani_transformer.files.lines import LineReader
 from vaswani_transformer.translation.output import FileOutput, Progress, open_output, skip_finished
 
 SETTINGS = {"num_beams": 4}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vaswani_transformer.translation import lines
+from vaswani_transformer.files import lines
 from vaswani_transformer.translation.records import BadLine, Layout, Records, make_records
 from vaswani_transformer.translation.translate import Failure, Hypothesis
 

@@ -6,13 +6,7 @@ from torch import Tensor, nn
 from transformers import MarianMTModel, PreTrainedTokenizerBase
 
 from vaswani_transformer.data.bpe import train_tokenizer
-from vaswani_transformer.translation.translate import (
-    Failure,
-    Hypothesis,
-    Outcome,
-    Translator,
-    translate,
-)
+from vaswani_transformer.translation.translate import Failure, Hypothesis, Outcome, Translator, translate
 
 
 @pytest.fixture

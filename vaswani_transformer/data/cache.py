@@ -17,9 +17,8 @@ from typing import Any
 
 from huggingface_hub import cached_assets_path
 
-from ..atomic_folder import atomic_folder
-from ..checksums import CHECKSUMS, find_damage, write_checksums
-from ..run_folder import file_sha256
+from ..files.atomic_folder import atomic_folder
+from ..files.checksums import CHECKSUMS, file_sha256, find_damage, write_checksums
 
 CACHE = "VASWANI_CACHE"
 """The environment variable."""
@@ -67,7 +66,7 @@ def _entry(kind: str, facts: Mapping[str, Any]) -> Path:
 
 def _code() -> dict[str, str]:
     """What turns text into ids: another version of it may turn it into others."""
-    files = {file.name: file_sha256(file) for file in sorted(Path(__file__).parent.glob("*.py"))}
+    files = {file.name: file_sha256(file) for file in sorted(Path(__file__).parent.rglob("*.py"))}
     return files | {"tokenizers": version("tokenizers")}
 
 

@@ -21,9 +21,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
+from ..files.checksums import file_sha256
 from ..recipe import CleaningSettings, CorpusSpec
-from ..run_folder import file_sha256
-from .builtin_corpus import Split, builtin_pairs
+from .builtin.corpus import Split, builtin_pairs
 from .workers import in_chunks, map_in_order
 
 _OPENERS: dict[str, Callable[[Path], BufferedIOBase]] = {".gz": gzip.GzipFile, ".xz": lzma.LZMAFile}

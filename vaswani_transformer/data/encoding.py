@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from tqdm.auto import tqdm
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from ..atomic_folder import atomic_folder
+from ..files.atomic_folder import atomic_folder
+from ..files.json_files import read_json, write_json
 from ..pipeline_translation import target_languages
-from ..run_folder import read_json, write_json
 from .corpus import CleaningReport, SentencePair
 from .workers import in_chunks, map_in_order
 

@@ -11,11 +11,12 @@ from pathlib import Path
 from huggingface_hub import HfApi, constants
 from huggingface_hub.errors import HfHubHTTPError
 
-from ..atomic_folder import atomic_folder
-from ..checksums import CHECKSUMS
-from ..run_folder import RunFolder, file_sha256, read_json
+from ..files.atomic_folder import atomic_folder
+from ..files.checksums import CHECKSUMS, file_sha256
+from ..files.json_files import read_json
+from ..report.model_card import write_card
+from ..run_folder import RunFolder
 from . import clean_process
-from .model_card import write_card
 
 MODEL_FILES = (
     "config.json",
@@ -34,7 +35,7 @@ CODE_FILES = (
     "configuration_vaswani.py",
     "modeling_vaswani.py",
     "packing.py",
-    "bare_layer.py",
+    "bare_layers.py",
     "encoder_pass.py",
     "decoder_step.py",
     "stepping.py",

@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 from transformers import AutoTokenizer, MarianMTModel, PreTrainedTokenizerBase
 
-from ..hub.converted_card import Conversion, write_converted_card
+from ..files.checksums import file_sha256
 from ..modeling_vaswani import VaswaniForConditionalGeneration
-from ..run_folder import file_sha256
+from ..report.converted_card import Conversion, write_converted_card
 from ..translation.checkpoint import local_folder
 from .fairseq_reference import FairseqReference
 from .fairseq_tokenizer import check_codes, fairseq_tokenizer, read_codes, read_dictionary

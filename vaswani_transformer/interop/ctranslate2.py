@@ -20,8 +20,8 @@ from transformers.generation.utils import GenerateBeamEncoderDecoderOutput, Gene
 from ..beam_search import Penalty
 from ..configuration_vaswani import VaswaniConfig
 from ..decoding import PaperSearch
+from ..files.json_files import read_json
 from ..modeling_vaswani import check_ids
-from ..run_folder import read_json
 from .folders import GNMT_AS_POWER, new_folder, read_original
 
 try:

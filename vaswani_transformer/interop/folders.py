@@ -10,10 +10,10 @@ import torch
 from safetensors import SafetensorError
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
-from ..atomic_folder import atomic_folder
 from ..configuration_vaswani import VaswaniConfig
+from ..files.atomic_folder import atomic_folder
+from ..files.json_files import read_json
 from ..modeling_vaswani import VaswaniForConditionalGeneration
-from ..run_folder import read_json
 
 GNMT_AS_POWER = 20 / (5 + 20)
 """Of GNMT's exponent: where an engine has only `length^p`, this power grows at 20 tokens as `((5 + length) / 6)^p` does."""

@@ -8,8 +8,8 @@ import torch
 from transformers import MarianMTModel, MarianTokenizer, PreTrainedTokenizerBase
 
 from ..configuration_vaswani import VaswaniConfig
+from ..files.json_files import read_json
 from ..modeling_vaswani import VaswaniForConditionalGeneration, sinusoids
-from ..run_folder import read_json
 from .marian import EPSILON
 from .torch_files import read_torch_file
 

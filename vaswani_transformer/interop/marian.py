@@ -18,12 +18,8 @@ from safetensors.torch import save_file
 from torch import nn
 
 from ..configuration_vaswani import VaswaniConfig
-from ..modeling_vaswani import (
-    VaswaniAttention,
-    VaswaniForConditionalGeneration,
-    VaswaniStack,
-)
-from ..run_folder import read_json, write_json
+from ..files.json_files import read_json, write_json
+from ..modeling_vaswani import VaswaniAttention, VaswaniForConditionalGeneration, VaswaniStack
 from .folders import GNMT_AS_POWER, Original, new_folder, read_original
 
 EPSILON = 1e-5

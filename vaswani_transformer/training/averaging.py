@@ -8,8 +8,8 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from ..atomic_folder import atomic_folder
-from ..checksums import CHECKSUMS, find_damage, write_checksums
+from ..files.atomic_folder import atomic_folder
+from ..files.checksums import CHECKSUMS, find_damage, write_checksums
 
 _WEIGHTS = "model.safetensors"
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging
 
-from ..atomic_folder import atomic_folder, remove_folder
-from ..checksums import write_checksums
+from ..files.atomic_folder import atomic_folder, remove_folder
+from ..files.checksums import write_checksums
 from ..recipe import CheckpointMetric, SearchSettings, TrainingSettings
 from ..run_folder import RunFolder
 from .state import TrainState, Validation

@@ -16,17 +16,12 @@ from accelerate import Accelerator
 from accelerate.tracking import get_available_trackers
 from accelerate.utils import DistributedDataParallelKwargs, InitProcessGroupKwargs, broadcast_object_list
 
+from ..files.json_files import read_json, write_json
 from ..recipe import Recipe
-from ..run_folder import RunFolder, read_json, write_json
+from ..run_folder import RunFolder
 from .averaging import average_checkpoints
 from .building import adapt, build_model
-from .checkpoints import (
-    best_checkpoints,
-    prune_checkpoints,
-    save_checkpoint,
-    validations_without_gain,
-    window_to_average,
-)
+from .checkpoints import best_checkpoints, prune_checkpoints, save_checkpoint, validations_without_gain, window_to_average
 from .cost import hardware, versions
 from .heap import keep_freed_memory
 from .interruption import Interruption

@@ -16,12 +16,13 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
-from ..atomic_folder import atomic_folder
 from ..data.bpe import is_byte_level
 from ..data.encoding import tokenizer_hash
+from ..files.atomic_folder import atomic_folder
+from ..files.json_files import write_json
 from ..modeling_vaswani import VaswaniForConditionalGeneration
 from ..recipe import Recipe
-from ..run_folder import TRANSFER, RunFolder, write_json
+from ..run_folder import TRANSFER, RunFolder
 
 _CONTROLS = ("pad_token_id", "bos_token_id", "eos_token_id")
 _OF_THE_VOCABULARY = ("shared.weight", "embed_tokens.weight", "lm_head.weight", "lm_head.bias")

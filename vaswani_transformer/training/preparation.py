@@ -14,15 +14,17 @@ from typing import Any, NamedTuple
 import yaml
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
-from ..atomic_folder import atomic_folder, explained, make_folder, sweep
 from ..data.bpe import extend_tokenizer, train_tokenizer
 from ..data.cache import provide
 from ..data.corpus import CleaningReport, SentencePair, clean, file_hashes, read_pairs
 from ..data.encoding import EncodedCorpus, encode_corpus, tokenizer_hash
 from ..data.workers import available_cores
+from ..files.atomic_file import write_text
+from ..files.atomic_folder import atomic_folder, explained, make_folder, sweep
+from ..files.json_files import read_json, write_json
 from ..pipeline_translation import target_languages
 from ..recipe import CorpusSpec, Recipe, load_recipe
-from ..run_folder import RunFolder, read_json, write_json, write_text
+from ..run_folder import RunFolder
 from .initialisation import write_initial_model
 from .state import newest_state
 

@@ -11,9 +11,9 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
-from ..atomic_folder import explained, flush_to_disk
+from ..files.atomic_file import write_text
+from ..files.atomic_folder import explained, flush_to_disk
 from ..recipe import TrainingSettings
-from ..run_folder import write_text
 from .state import TrainState
 
 _TRAINING = "Training"

@@ -12,9 +12,9 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from ..atomic_folder import atomic_folder, remove_folder
-from ..checksums import find_damage, write_checksums
-from ..run_folder import read_json, write_json
+from ..files.atomic_folder import atomic_folder, remove_folder
+from ..files.checksums import find_damage, write_checksums
+from ..files.json_files import read_json, write_json
 from .sharding import gather, part_of
 
 _WEIGHTS, _OPTIMIZER, _STATE = "model.safetensors", "optimizer.safetensors", "state.json"

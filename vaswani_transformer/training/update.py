@@ -18,8 +18,8 @@ from ..recipe import Recipe
 from .cost import training_flops
 from .interruption import Interruption
 from .loss import target_positions
-from .memory import fitting
 from .optimization import clip_gradients, gradient_norm, learning_rate, set_learning_rate
+from .out_of_memory import fitting
 from .state import Totals
 
 

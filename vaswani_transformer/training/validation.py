@@ -15,7 +15,7 @@ from ..evaluation.bleu import MetricResult, score
 from ..recipe import Recipe
 from ..translation.translate import translate
 from .loss import TranslationLoss
-from .memory import fitting
+from .out_of_memory import fitting
 from .update import load_batch
 
 

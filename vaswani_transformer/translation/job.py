@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 from tqdm.auto import tqdm
 
+from ..files.lines import LineReader, Window, compress, count_lines, open_input
 from ..pipeline_translation import join_sentences, split_sentences
-from .lines import LineReader, Window, compress, count_lines, open_input
 from .output import Output, Progress, open_output, skip_finished
 from .processes import gather, processes, share
 from .records import Layout, Records, make_records

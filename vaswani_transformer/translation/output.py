@@ -16,9 +16,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
-from ..atomic_folder import flush_to_disk
-from ..run_folder import read_json, write_json
-from .lines import STANDARD_STREAM, LineReader
+from ..files.atomic_folder import flush_to_disk
+from ..files.json_files import read_json, write_json
+from ..files.lines import STANDARD_STREAM, LineReader
 
 
 @dataclass(frozen=True)

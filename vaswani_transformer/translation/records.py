@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from .lines import LONGEST_LINE
+from ..files.lines import LONGEST_LINE
 from .translate import Failure, Hypothesis, Outcome
 
 

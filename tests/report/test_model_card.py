@@ -1,0 +1,282 @@
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from huggingface_hub import EvalResult, ModelCard
+from PIL import Image
+from safetensors.torch import load_file
+
+from vaswani_transformer.files.json_files import read_json, write_json
+from vaswani_transformer.recipe import load_recipe
+from vaswani_transformer.report.model_card import card_metadata, count_parameters, markdown_cell, readable_duration, render_card, write_card
+from vaswani_transformer.run_folder import TRANSFER, RunFolder
+
+TEMPLATE = Path(__file__).parents[2] / "model_cards" / "template.md"
+
+
+def test_every_value_of_the_metadata_survives_the_hubs_own_classes(run: RunFolder) -> None:
+    written = card_metadata(load_recipe(run.recipe), read_json(run.evaluation))
+    card = ModelCard.load(write_card(run))
+    assert card.data.to_dict() == written.to_dict()
+    assert card.data.eval_results == written.eval_results
+    assert ModelCard(str(card)).data.to_dict() == written.to_dict()
+
+    assert card.data.language == ["en", "de"]
+    assert card.data.license == "cc-by-4.0"
+    assert card.data.library_name == "transformers"
+    assert card.data.pipeline_tag == "translation"
+    assert card.data.datasets == ["wmt/wmt14"]
+    assert card.data.metrics == ["bleu", "chrf", "sacrebleu"]
+
+
+def test_the_model_index_holds_every_score(run: RunFolder) -> None:
+    evaluation = read_json(run.evaluation)
+    results = ModelCard.load(write_card(run)).data.eval_results
+    assert len(results) == 6  # three metrics on two test sets, none of them merged
+    first: EvalResult = results[0]
+    test_set = evaluation["test_sets"][0]
+    assert (first.task_type, first.dataset_name, first.metric_type) == (
+        "translation",
+        "toy_test",
+        "sacrebleu",
+    )
+    assert first.metric_value == round(test_set["metrics"]["sacrebleu"]["score"], 2)
+    assert first.metric_args == {"signature": test_set["metrics"]["sacrebleu"]["signature"]}
+    assert first.dataset_args == {
+        "pairs": 12,
+        "source_sha256": test_set["source_sha256"],
+        "reference_sha256": test_set["reference_sha256"],
+    }
+    assert results[3].dataset_split == "test[:3]"
+
+
+def test_a_norwegian_model_is_not_a_boolean(run: RunFolder) -> None:
+    text = run.recipe.read_text(encoding="utf-8").replace("target_language: de", "target_language: 'no'")
+    run.recipe.write_text(text, encoding="utf-8")
+    assert ModelCard.load(write_card(run)).data.language == ["en", "no"]
+
+
+def test_a_model_of_several_languages_names_them_and_how_to_choose(run: RunFolder) -> None:
+    recipe, evaluation = yaml.safe_load(run.recipe.read_text(encoding="utf-8")), read_json(run.evaluation)
+    recipe["target_language"] = evaluation["target_language"] = "mul"
+    specs = (
+        recipe["data"]["train"],
+        recipe["data"]["test"].values(),
+        [test["corpus"] for test in evaluation["test_sets"]],
+    )
+    for language, *both in zip(("de", "fr"), *specs, strict=True):
+        for spec in both:
+            spec["target_language"] = language
+    recipe["data"]["validation"]["target_language"] = "fr"
+    evaluation["test_sets"][0]["tgt_lang"], evaluation["test_sets"][1]["tgt_lang"] = "de", "fr"
+    run.recipe.write_text(yaml.safe_dump(recipe), encoding="utf-8")
+    write_json(run.evaluation, evaluation)
+    card = ModelCard.load(write_card(run))
+    assert card.data.language == ["en", "de", "fr"]
+    assert [result.task_name for result in card.data.eval_results][::3] == [
+        "Translation en-de",
+        "Translation en-fr",
+    ]
+    assert "English (`en`) into German, French (`de`, `fr`)" in card.text
+    assert card.text.count('pipeline("translation", model="toy_en_de", tgt_lang="de"') == 2
+    assert "the fr side as plain text" in card.text
+
+
+@pytest.mark.parametrize(
+    ("licence", "metadata"),
+    [
+        ("apache-2.0", {"license": "apache-2.0"}),
+        ("CC BY-NC-SA 4.0 (Flickr)", {"license": "other", "license_name": "cc-by-nc-sa-4.0-flickr"}),
+    ],
+)
+def test_a_licence_the_hub_does_not_know_gets_a_name(run: RunFolder, licence: str, metadata: dict[str, str]) -> None:
+    text = run.recipe.read_text(encoding="utf-8").replace("cc-by-4.0", licence)
+    run.recipe.write_text(text, encoding="utf-8")
+    data = card_metadata(load_recipe(run.recipe), read_json(run.evaluation)).to_dict()
+    assert {key: data[key] for key in data if key.startswith("license")} == metadata
+
+
+def test_the_card_says_what_the_files_say(run: RunFolder) -> None:
+    text = render_card(run, model_id="somebody/toy")
+    evaluation = read_json(run.evaluation)
+    assert "English (`en`) into German (`de`)" in text
+    assert 'pipeline("translation", model="somebody/toy")' in text
+    assert 'pipeline("translation", model="somebody/toy", trust_remote_code=True)' in text
+    for test_set in evaluation["test_sets"]:
+        for result in test_set["metrics"].values():
+            assert f"{result['score']:.2f}" in text and result["signature"] in text
+        for sample in test_set["samples"]:
+            assert markdown_cell(sample["source"]) in text
+    for number in [
+        "4,339",
+        "4,321",
+        "7,654,321",
+        "6,543,210",
+        "1 h 2 min",
+        "3.30e+14",
+        "41.02",
+        "54,321",
+        "1,200",
+        "17.25",
+    ]:
+        assert number in text
+    for word in [
+        "A processor",
+        "step-1100, step-1200",
+        "aa" * 32,
+        "num_beams=4",
+        "length_penalty_type=gnmt",
+        "wmt/wmt14",
+    ]:
+        assert word in text
+    assert evaluation["weights_sha256"]["model.safetensors"] in text
+    assert "@inproceedings{vaswani2017attention" in text
+
+
+def test_the_card_is_well_formed_markdown(run: RunFolder) -> None:
+    text = render_card(run)
+    assert "{{" not in text and "{%" not in text
+    assert not re.search(r"[ \t]\n", text.replace("  \n", "")), "a line ends in blanks"
+    assert "\n\n\n\n" not in text
+    for table in re.findall(r"(?:^\|.*\n)+", text, flags=re.MULTILINE):
+        rows = [re.split(r"(?<!\\)\|", row) for row in table.splitlines()]
+        assert len({len(row) for row in rows}) == 1, table
+        assert all(set(cell) <= set("-:") and cell for cell in rows[1][1:-1]), table
+    titles = re.findall(r"^## (.+)$", text, flags=re.MULTILINE)
+    assert titles == [
+        "Use it", "Results", "Sample translations", "Training data", "Architecture", "Optimisation", "Training cost",
+        "Limitations and biases", "Versions", "Citation",
+    ]  # fmt: skip
+
+
+def test_no_number_stands_in_the_template() -> None:
+    prose = re.sub(r"```.*?```|{{.*?}}|{%.*?%}", "", TEMPLATE.read_text(encoding="utf-8"), flags=re.DOTALL)
+    assert re.findall(r"\d+", prose.replace("SHA-256", "").replace("`apache-2.0`", "")) == []
+
+
+def test_tokenised_text_is_called_what_it_is(run: RunFolder) -> None:
+    assert "compare it with what others call tokenised BLEU" not in render_card(run)
+    text = run.recipe.read_text(encoding="utf-8")
+    run.recipe.write_text(text.replace("tokenized: false", "tokenized: true"), encoding="utf-8")
+    evaluation = read_json(run.evaluation)
+    for test_set in evaluation["test_sets"]:
+        test_set["corpus"]["tokenized"] = True
+    write_json(run.evaluation, evaluation)
+    assert "compare it with what others call tokenised BLEU" in render_card(run)
+    assert "nothing has to be prepared" not in render_card(run)
+
+
+@pytest.mark.parametrize(
+    ("origin", "shown", "metadata", "settings", "words"),
+    [
+        ("/home/me/runs/base/averaged", "base/averaged", None, {}, "| Not trained | nothing |"),
+        (
+            "runs/base",
+            "runs/base",
+            None,
+            {"freeze": ["encoder"], "layer_decay": 0.75},
+            "| Not trained | encoder |",
+        ),
+        (
+            "me/base",
+            "me/base",
+            "me/base",
+            {"lora": {"rank": 3}},
+            "LoRA of rank 3, alpha 16, in q_proj, v_proj",
+        ),
+    ],
+)
+def test_a_fine_tuned_model_says_what_it_began_with(
+    run: RunFolder,
+    monkeypatch: pytest.MonkeyPatch,
+    origin: str,
+    shown: str,
+    metadata: str | None,
+    settings: dict[str, Any],
+    words: str,
+) -> None:
+    monkeypatch.chdir(run.path)
+    Path("runs/base").mkdir(parents=True)
+    recipe = yaml.safe_load(run.recipe.read_text(encoding="utf-8")) | {"init_from": origin, "model": {}}
+    recipe["tokenizer"]["method"] = "extend"
+    recipe["fine_tuning"] = settings
+    run.recipe.write_text(yaml.safe_dump(recipe), encoding="utf-8")
+    with pytest.raises(FileNotFoundError, match=r"transfer\.json, which does not exist yet: train first"):
+        render_card(run)
+    run.initial.mkdir()
+    write_json(run.initial / TRANSFER, {"init_from": origin, "copied": 1_234, "composed": 2_345, "random": 6})
+    card = ModelCard(render_card(run))
+    assert "trained from scratch" not in card.text and "/home" not in card.text
+    assert f"post-layer normalisation, fine-tuned from `{shown}`)" in card.text
+    assert f"| Began with | `{shown}` |" in card.text
+    assert words in card.text and "1,234, 2,345, 6" in card.text
+    assert str(settings.get("layer_decay", "1.0")) in card.text
+    assert "is that of the model it began with and more" in card.text
+    assert card.data.to_dict().get("base_model") == metadata
+
+
+def test_the_generated_corpus_is_called_what_it_is(run: RunFolder) -> None:
+    assert "not real language" not in render_card(run)
+    text = run.recipe.read_text(encoding="utf-8")
+    before, _, after = text.partition("  - format: hub")
+    rest = after[after.index("  validation:") :]
+    run.recipe.write_text(f"{before}  - format: builtin\n    split: train\n{rest}", encoding="utf-8")
+    assert "not real language" in render_card(run)
+
+
+@pytest.mark.parametrize(
+    ("missing", "remedy"),
+    [
+        ("recipe.yaml", "train first"),
+        ("evaluation.json", "evaluate_model.py"),
+        ("cleaning.json", "train first"),
+        ("training.json", "train first"),
+        ("log.jsonl", "train first"),
+        ("averaged/model.safetensors", "finish the training"),
+        ("averaged/generation_config.json", "finish the training"),
+    ],
+)
+def test_a_missing_stage_is_named(run: RunFolder, missing: str, remedy: str) -> None:
+    (run.path / missing).unlink()
+    with pytest.raises(FileNotFoundError, match=re.escape(missing)) as error:
+        write_card(run)
+    assert remedy in str(error.value)
+    assert not run.card.exists()
+
+
+def test_a_missing_value_is_an_error_that_names_its_file(run: RunFolder) -> None:
+    training = read_json(run.training)
+    del training["flops"]
+    write_json(run.training, training)
+    with pytest.raises(ValueError, match=r"training\.json has no `flops`"):
+        render_card(run)
+    write_json(run.training, {**training, "flops": 1.0})
+
+    evaluation = read_json(run.evaluation)
+    del evaluation["test_sets"][1]["metrics"]["chrf"]["score"]
+    write_json(run.evaluation, evaluation)
+    with pytest.raises(ValueError, match=r"evaluation\.json: .*chrf has no `score`"):
+        render_card(run)
+
+
+def test_the_picture_lies_beside_the_card_and_is_linked(run: RunFolder, tmp_path: Path) -> None:
+    write_card(run)
+    assert "](curves.png)" in run.card.read_text(encoding="utf-8")
+    with Image.open(run.curves) as picture:
+        assert picture.format == "PNG" and picture.width > picture.height > 400
+
+    card = write_card(run, tmp_path / "cards" / "toy.md")
+    assert "](toy.png)" in card.read_text(encoding="utf-8")
+    assert card.with_suffix(".png").read_bytes() == run.curves.read_bytes()
+
+
+def test_parameters_are_counted_from_the_weights(run: RunFolder) -> None:
+    weights = run.averaged / "model.safetensors"
+    assert count_parameters(weights) == sum(tensor.numel() for tensor in load_file(weights).values())
+
+
+def test_cells_and_durations() -> None:
+    assert markdown_cell("a | b\n*c* <d> `e`") == r"a \| b \*c\* \<d\> \`e\`"
+    assert [readable_duration(s) for s in (6.6, 260, 43_380)] == ["7 s", "4 min 20 s", "12 h 3 min"]

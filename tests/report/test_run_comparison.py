@@ -1,0 +1,42 @@
+"""Runs side by side: means over seeds at the same update, with the tokens seen by then."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vaswani_transformer.report.run_comparison import compare_runs
+from vaswani_transformer.run_folder import RunFolder
+
+
+def _run(folder: Path, *bleu: float) -> RunFolder:
+    """A validation after every tenth update, and a training interval of 1,000 tokens before each."""
+    records: list[dict[str, Any]] = []
+    for i, score in enumerate(bleu, start=1):
+        records.append({"kind": "train", "update": 10 * i, "target_tokens": 1000 * i})
+        records.append({"kind": "validation", "update": 10 * i, "bleu": score, "chrf": 2 * score})
+    folder.mkdir()
+    (folder / "log.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    return RunFolder(folder)
+
+
+def test_scores_are_means_over_the_seeds(tmp_path: Path) -> None:
+    groups = {
+        "tuned": [_run(tmp_path / "a", 10, 20), _run(tmp_path / "b", 12, 24)],
+        "scratch": [_run(tmp_path / "c", 1)],
+    }
+    table = compare_runs(groups, tmp_path / "curves.png")
+    assert table.splitlines()[2:] == [
+        "| tuned | 10 | 1,000 | 11.00 ± 1.41 | 22.00 ± 2.83 | 2 |",
+        "| tuned | 20 | 2,000 | 22.00 ± 2.83 | 44.00 ± 5.66 | 2 |",
+        "| scratch | 10 | 1,000 | 1.00 | 2.00 | 1 |",
+    ]
+    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_what_has_no_validation_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no validation yet"):
+        compare_runs({"a": [_run(tmp_path / "a")]})
+    with pytest.raises(FileNotFoundError, match="no training log"):
+        compare_runs({"b": [RunFolder(tmp_path / "b")]})

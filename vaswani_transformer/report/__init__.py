@@ -1,0 +1,1 @@
+"""What a run tells people: cards, curves, the run report, comparisons."""

@@ -1,0 +1,60 @@
+"""The card of a checkpoint that somebody else has trained: where it comes from, whose it is, and how the conversion was checked."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub import ModelCardData
+
+from ..files.atomic_file import write_text
+from ..files.json_files import read_json
+from .model_card import card_environment, count_parameters, licence_metadata
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """What there is to say of one conversion."""
+
+    toolkit: str
+    """"Marian" or "fairseq"."""
+    origin: str
+    """The repository, address or file that was converted."""
+    licence: str
+    """That of the weights, as their owners state it, or "unknown"."""
+    weights_sha256: str
+    """Of the file that was converted."""
+    languages: tuple[str, ...]
+    """Codes of source and target, where they are known."""
+    compared_with: str
+    agreement: str
+    """What agreed."""
+    difference: float
+    """The largest between the two logits of a token."""
+    translations: list[tuple[str, str]]
+    """Sentences of the self-check, and what the converted model makes of them."""
+
+
+def write_converted_card(folder: Path, name: str, conversion: Conversion) -> None:
+    """Write README.md into a converted folder, which is complete but for it; `name` is what a reader loads."""
+    metadata: Any = ModelCardData(
+        model_name=name,
+        language=list(dict.fromkeys(conversion.languages)) or None,
+        **licence_metadata(conversion.licence),
+        library_name="transformers",
+        pipeline_tag="translation",
+        tags=["translation", "vaswani", "transformer", conversion.toolkit.lower()],
+    )
+    text = (
+        card_environment()
+        .get_template("converted.md")
+        .render(
+            metadata=metadata.to_yaml(),
+            name=name,
+            conversion=conversion,
+            config=read_json(folder / "config.json"),
+            search=read_json(folder / "generation_config.json"),
+            tokenizer=read_json(folder / "tokenizer_config.json")["tokenizer_class"],
+            parameters=count_parameters(folder / "model.safetensors"),
+        )
+    )
+    write_text(folder / "README.md", text)

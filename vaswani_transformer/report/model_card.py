@@ -1,0 +1,212 @@
+"""The model card: what a run's files say, in the words of `model_cards/template.md`.
+
+The card owns no number. Architecture comes from `config.json`, search from `generation_config.json`, data and optimisation
+from `recipe.yaml`, results from `evaluation.json`, costs from what cleaning and training wrote down; a value that is missing
+is an error that names the file.
+"""
+
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub import EvalResult, ModelCardData
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from safetensors import safe_open
+
+from ..files.atomic_file import write_text
+from ..files.json_files import read_json
+from ..recipe import CorpusSpec, Recipe, load_recipe
+from ..run_folder import TRANSFER, RunFolder
+from .curves import draw_curves
+
+_METRIC_NAMES = {"sacrebleu": "sacreBLEU", "chrf": "chrF", "paper_bleu": "BLEU as in the paper"}
+_HUB_METRICS = {"sacrebleu": "sacrebleu", "chrf": "chrf", "paper_bleu": "bleu"}
+_LANGUAGE_NAMES = {
+    "cs": "Czech", "de": "German", "en": "English", "es": "Spanish", "fi": "Finnish", "fr": "French", "it": "Italian", "ja": "Japanese",
+    "ko": "Korean", "nl": "Dutch", "pl": "Polish", "pt": "Portuguese", "ro": "Romanian", "ru": "Russian", "sw": "Swahili", "zh": "Chinese",
+}  # fmt: skip
+
+
+class Facts(dict[str, Any]):
+    """The content of one JSON file; asking for what is not in it is an error that names the file and what writes it."""
+
+    def __init__(self, content: dict[str, Any], origin: str) -> None:
+        super().__init__({key: _facts(value, f"{origin}: {key}") for key, value in content.items()})
+        self.origin = origin
+
+    def __missing__(self, key: str) -> Any:
+        raise ValueError(f"{self.origin} has no `{key}`, which the model card needs; run the stage that writes this file again.")
+
+
+def write_card(run: RunFolder, card: Path | None = None, model_id: str | None = None) -> Path:
+    """Write the card of a run and the picture of its training beside it.
+
+    Args:
+        run: an evaluated run.
+        card: the file to write, `README.md` in the run's folder by default. The picture has the same name in a folder of cards, and is
+            `curves.png` beside a `README.md`.
+        model_id: see `render_card`.
+    """
+    card = card or run.card
+    picture = card.with_name(run.curves.name) if card.name == run.card.name else card.with_suffix(".png")
+    text = render_card(run, model_id=model_id, picture=picture.name)
+    draw_curves(run.log, picture)
+    write_text(card, text)
+    return card
+
+
+def render_card(run: RunFolder, *, model_id: str | None = None, picture: str = "curves.png") -> str:
+    """The card as Markdown with the Hub's metadata on top.
+
+    Args:
+        run: an evaluated run.
+        model_id: what a reader loads: the repository's id; the recipe's name while it has none.
+        picture: the link to the curves.
+
+    Raises:
+        FileNotFoundError: a stage has not been run yet; the sentence says which.
+        ValueError: a file lacks a value that the card needs.
+    """
+    recipe = load_recipe(_written(run.recipe, "train first"))
+    evaluation = _read(run.evaluation, "evaluate the run first (scripts/evaluate_model.py --run)")
+    weights = _written(run.averaged / "model.safetensors", "finish the training first")
+    return (
+        card_environment()
+        .get_template("template.md")
+        .render(
+            metadata=card_metadata(recipe, evaluation).to_yaml(),
+            model_id=model_id or recipe.name,
+            picture=picture,
+            recipe=recipe,
+            origin=readable_origin(recipe.init_from),
+            transfer=_read(run.initial / TRANSFER, "train first") if recipe.init_from else None,
+            source=_LANGUAGE_NAMES.get(recipe.source_language, recipe.source_language),
+            target=", ".join(_LANGUAGE_NAMES.get(code, code) for code in recipe.translates_into),
+            metric_names=_METRIC_NAMES,
+            config=_read(run.averaged / "config.json", "finish the training first"),
+            search=_read(run.averaged / "generation_config.json", "finish the training first"),
+            evaluation=evaluation,
+            tgt_lang=evaluation["test_sets"][0].get("tgt_lang"),
+            cleaning=_read(run.cleaning, "train first"),
+            training=_read(run.training, "train first"),
+            parameters=count_parameters(weights),
+            weight_bytes=weights.stat().st_size,
+        )
+    )
+
+
+def card_metadata(recipe: Recipe, evaluation: dict[str, Any]) -> ModelCardData:
+    """What the Hub reads: languages, licence, task, data sets and every score as an entry of the model index."""
+    trained_on = sorted({spec.path for spec in recipe.data.train if spec.format == "hub" and spec.path})
+    return ModelCardData(
+        model_name=recipe.name,
+        language=list(dict.fromkeys([recipe.source_language, *recipe.translates_into])),
+        **licence_metadata(recipe.data.licence),
+        **origin_metadata(recipe.init_from),
+        library_name="transformers",
+        pipeline_tag="translation",
+        tags=["translation", "vaswani", "transformer", "attention-is-all-you-need"],
+        datasets=trained_on or None,
+        metrics=sorted({_HUB_METRICS[name] for test_set in evaluation["test_sets"] for name in test_set["metrics"]}),
+        eval_results=[_eval_result(evaluation, test_set, name) for test_set in evaluation["test_sets"] for name in test_set["metrics"]],
+    )
+
+
+def count_parameters(weights: Path) -> int:
+    """Numbers in a safetensors file, from its header alone; a tied matrix is stored, and counted, once."""
+    with safe_open(weights, framework="numpy") as tensors:
+        return sum(math.prod(tensors.get_slice(name).get_shape()) for name in tensors.keys())  # noqa: SIM118
+
+
+def _eval_result(evaluation: dict[str, Any], test_set: dict[str, Any], metric: str) -> EvalResult:
+    """One score. The Hub tells test sets apart by type, config and split alone, so these must differ between them."""
+    spec = CorpusSpec(**test_set["corpus"])
+    pair = f"{evaluation['source_language']}-{spec.target_language or evaluation['target_language']}"
+    split = spec.split or "test"
+    return EvalResult(
+        task_type="translation",
+        task_name=f"Translation {pair}",
+        dataset_type=(spec.path if spec.format == "hub" else None) or test_set["name"],
+        dataset_name=test_set["name"],
+        dataset_config=spec.name or pair,
+        dataset_split=split if spec.limit is None else f"{split}[:{spec.limit}]",
+        dataset_args={key: test_set[key] for key in ("pairs", "source_sha256", "reference_sha256")},
+        metric_type=_HUB_METRICS[metric],
+        metric_name=_METRIC_NAMES[metric],
+        metric_value=round(test_set["metrics"][metric]["score"], 2),
+        metric_args={"signature": test_set["metrics"][metric]["signature"]},
+    )
+
+
+def origin_metadata(origin: str | None) -> dict[str, Any]:
+    """A repository of the Hub links to what was made of it; a folder it would look for in vain."""
+    is_repository = origin is not None and re.fullmatch(r"[\w.-]+/[\w.-]+", origin) and not Path(origin).exists()
+    return {"base_model": origin, "base_model_relation": "finetune"} if is_repository else {}
+
+
+def readable_origin(origin: str | None) -> str | None:
+    """A fine-tuning's `init_from`; of a folder its own name and its run's, which say more to others than where it lay."""
+    return origin if origin is None or not Path(origin).is_absolute() else "/".join(Path(origin).parts[-2:])
+
+
+def licence_metadata(licence: str) -> dict[str, Any]:
+    """The Hub knows short identifiers; anything else is `other` with a name."""
+    if re.fullmatch(r"[a-z0-9][a-z0-9.-]*", licence):
+        return {"license": licence}
+    return {"license": "other", "license_name": re.sub(r"[^a-z0-9.]+", "-", licence.lower()).strip("-")}
+
+
+def card_environment() -> Environment:
+    """Where the templates of the cards lie, and what they may call."""
+    beside = Path(__file__).parent
+    checkout = beside.parents[1] / "model_cards"
+    environment = Environment(
+        loader=FileSystemLoader([beside, checkout]),  # an installed package has the template beside this module
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,  # the output is Markdown; cells escape themselves
+    )
+    environment.filters.update(
+        cell=markdown_cell,
+        integer=lambda number: f"{number:,}",
+        points=lambda number: f"{number:.2f}",
+        scientific=lambda number: f"{number:.2e}",
+        duration=readable_duration,
+        megabytes=lambda number: f"{number / 1e6:,.1f} MB",
+        python=lambda text: json.dumps(text, ensure_ascii=False),
+    )
+    return environment
+
+
+def markdown_cell(text: str) -> str:
+    """`text` as it stands inside a Markdown table: nothing in it is taken for markup."""
+    return re.sub(r"([\\|*_`~\[\]<>#&$])", r"\\\1", " ".join(str(text).split()))
+
+
+def readable_duration(seconds: float) -> str:
+    """`12 h 3 min`, `4 min 20 s` or `7 s`."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def _facts(value: Any, origin: str) -> Any:
+    if isinstance(value, dict):
+        return Facts(value, origin)
+    return [_facts(item, origin) for item in value] if isinstance(value, list) else value
+
+
+def _read(path: Path, remedy: str) -> Facts:
+    return Facts(read_json(_written(path, remedy)), str(path))
+
+
+def _written(path: Path, remedy: str) -> Path:
+    if not path.is_file():
+        raise FileNotFoundError(f"The model card needs {path}, which does not exist yet: {remedy}.")
+    return path

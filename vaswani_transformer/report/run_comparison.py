@@ -1,0 +1,69 @@
+"""Several runs side by side at equal numbers of target tokens: what fine-tuning wins over training from scratch, say."""
+
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from ..files.json_files import read_json_lines
+from ..run_folder import RunFolder
+from .curves import draw_comparison, write_png
+
+
+class Point(NamedTuple):
+    """A validation."""
+
+    update: int
+    target_tokens: int
+    """Seen in training by then."""
+    bleu: float
+    chrf: float
+
+
+def validations(run: RunFolder) -> list[Point]:
+    """The validations of a run, in order.
+
+    Raises:
+        FileNotFoundError: the folder has no training log.
+        ValueError: the log holds no validation.
+    """
+    if not run.log.is_file():
+        raise FileNotFoundError(f"{run.path} holds no training log; compare run folders of scripts/train.py.")
+    tokens, found = 0, {}
+    for record in read_json_lines(run.log, growing=True):
+        if record["kind"] == "train":
+            tokens = record["target_tokens"]
+        elif record["kind"] == "validation":
+            found[record["update"]] = Point(record["update"], tokens, record["bleu"], record["chrf"])
+    if not found:
+        raise ValueError(f"{run.log} holds no validation yet; train longer or lower `training.validate_every`.")
+    return [found[update] for update in sorted(found)]
+
+
+def compare_runs(groups: Mapping[str, Sequence[RunFolder]], picture: Path | None = None) -> str:
+    """A table in Markdown, one row for each group and validation, and the same as curves.
+
+    Args:
+        groups: by name, the runs that differ in their seed only; scores are means over those that were validated at that update.
+        picture: a PNG file to write.
+    """
+    lines = ["| runs | updates | target tokens | BLEU | chrF | seeds |", "|---|---:|---:|---:|---:|---:|"]
+    curves: dict[str, list[tuple[int, float]]] = {}
+    for name, runs in groups.items():
+        by_update: dict[int, list[Point]] = {}
+        for point in (point for run in runs for point in validations(run)):
+            by_update.setdefault(point.update, []).append(point)
+        for update, points in sorted(by_update.items()):
+            tokens = round(statistics.mean(point.target_tokens for point in points))
+            bleu, chrf = (_mean([getattr(point, score) for point in points]) for score in ("bleu", "chrf"))
+            lines.append(f"| {name} | {update:,} | {tokens:,} | {bleu} | {chrf} | {len(points)} |")
+            curves.setdefault(name, []).append((tokens, statistics.mean(point.bleu for point in points)))
+    if picture is not None:
+        write_png(draw_comparison(curves), picture)
+    return "\n".join(lines)
+
+
+def _mean(values: Sequence[float]) -> str:
+    """With the standard deviation over seeds, where there is one."""
+    mean = f"{statistics.mean(values):.2f}"
+    return f"{mean} ± {statistics.stdev(values):.2f}" if len(values) > 1 else mean
