@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from vaswani_transformer.files.json_files import read_json
-
 from vaswani_transformer.interop.folders import GNMT_AS_POWER
 from vaswani_transformer.interop.marian import export_marian
 

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.chart import Panel, draw_bars
 from vaswani_transformer.files.atomic_file import write_text
 from vaswani_transformer.files.json_files import write_json
-
-from benchmarks.chart import Panel, draw_bars
 
 Results = dict[str, Any]
 Row = dict[str, Any]

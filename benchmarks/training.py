@@ -14,7 +14,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
-from vaswani_transformer.files.json_files import read_json
 
 from benchmarks.interleaved import Measurement, Ratio, cpu_ratios, interleave, wall_ratios
 from benchmarks.machine import circumstances, matrix_rate
@@ -22,6 +21,7 @@ from benchmarks.own_process import OwnProcess
 from benchmarks.training_contestants import KINDS, ON_CPU, ON_GPU, current_device
 from benchmarks.training_work import TRAINER_SENTENCES, Work, plan_work
 from vaswani_transformer.data.encoding import EncodedCorpus
+from vaswani_transformer.files.json_files import read_json
 from vaswani_transformer.recipe import Recipe, parse_recipe
 from vaswani_transformer.run_folder import RunFolder
 from vaswani_transformer.training.preparation import prepare_data

@@ -16,7 +16,6 @@ from typing import Any, Literal, get_args
 import torch
 from tqdm.auto import tqdm
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
-from vaswani_transformer.files.json_files import read_json
 
 from benchmarks.contestants import ON_CPU, ON_GPU, STANDARD, Contestant, Entry, enter
 from benchmarks.interleaved import cpu_ratios, interleave, wall_ratios
@@ -26,6 +25,7 @@ from vaswani_transformer.data.corpus import read_pairs
 from vaswani_transformer.engines import folder_sha256
 from vaswani_transformer.evaluation.bleu import score
 from vaswani_transformer.evaluation.report import spread_evenly, text_sha256
+from vaswani_transformer.files.json_files import read_json
 from vaswani_transformer.recipe import CorpusSpec
 from vaswani_transformer.translation.checkpoint import local_folder
 

@@ -11,9 +11,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from vaswani_transformer.files.json_files import write_json
-
 from vaswani_transformer.evaluation.report import PublishedScore, evaluate_model, evaluate_run, score_lines
+from vaswani_transformer.files.json_files import write_json
 from vaswani_transformer.recipe import CorpusSpec
 from vaswani_transformer.run_folder import RunFolder
 

@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 
 from transformers import pipeline
-from vaswani_transformer.files.json_files import read_json
 
 import vaswani_transformer  # noqa: F401 (brings the model and the translation pipeline to transformers)
+from vaswani_transformer.files.json_files import read_json
 from vaswani_transformer.run_folder import RunFolder
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 from transformers import AutoModelForSeq2SeqLM
-from vaswani_transformer.files.json_files import read_json
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration, train_tokenizer
 from vaswani_transformer.data.builtin.corpus import builtin_pairs
+from vaswani_transformer.files.json_files import read_json
 
 ROOT = Path(__file__).parents[1]
 SECTION = (ROOT / "README.md").read_text(encoding="utf-8").split("## Fine-tune to a new pair\n")[1].split("\n## ")[0]

@@ -4,10 +4,10 @@ import os
 from pathlib import Path
 
 import pytest
-from vaswani_transformer.files.atomic_file import write_text
-from vaswani_transformer.files.json_files import read_json, read_json_lines, write_json
 
+from vaswani_transformer.files.atomic_file import write_text
 from vaswani_transformer.files.checksums import file_sha256
+from vaswani_transformer.files.json_files import read_json, read_json_lines, write_json
 from vaswani_transformer.run_folder import RunFolder
 
 

@@ -2,9 +2,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from vaswani_transformer.files.json_files import read_json
 
 from benchmarks.planning import benchmark_planning, measure, simulated_lengths
+from vaswani_transformer.files.json_files import read_json
 
 
 def test_lengths_are_like_those_of_the_corpus() -> None:

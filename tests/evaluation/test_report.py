@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 from transformers import MarianMTModel, PreTrainedTokenizerBase
-from vaswani_transformer.files.atomic_file import write_text
-from vaswani_transformer.files.json_files import read_json, write_json
 
 from vaswani_transformer.evaluation.bleu import score
 from vaswani_transformer.evaluation.report import PublishedScore, evaluate_model, evaluate_run
+from vaswani_transformer.files.atomic_file import write_text
+from vaswani_transformer.files.json_files import read_json, write_json
 from vaswani_transformer.recipe import CorpusSpec, parse_recipe
 from vaswani_transformer.run_folder import RunFolder
 from vaswani_transformer.translation.translate import translate

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
-from vaswani_transformer.files.json_files import read_json
 
 from vaswani_transformer.data.batching import BatchStream
 from vaswani_transformer.data.encoding import EncodedCorpus
+from vaswani_transformer.files.json_files import read_json
 from vaswani_transformer.recipe import Recipe
 from vaswani_transformer.run_folder import RunFolder
 

@@ -15,8 +15,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from transformers import AutoTokenizer, GenerationConfig
-from vaswani_transformer.files.json_files import read_json, read_json_lines
 
+from vaswani_transformer.files.json_files import read_json, read_json_lines
 from vaswani_transformer.modeling_vaswani import VaswaniForConditionalGeneration
 from vaswani_transformer.recipe import Recipe
 from vaswani_transformer.run_folder import RunFolder

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import torch
 from transformers import FSMTTokenizer, MarianConfig, MarianMTModel, PreTrainedTokenizerFast
-from vaswani_transformer.files.json_files import read_json
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration, train_tokenizer
 from vaswani_transformer.data.bpe import extend_tokenizer
+from vaswani_transformer.files.json_files import read_json
 from vaswani_transformer.recipe import Recipe
 from vaswani_transformer.run_folder import TRANSFER, RunFolder
 from vaswani_transformer.training import initialisation

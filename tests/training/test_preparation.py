@@ -10,9 +10,9 @@ from pathlib import Path
 import pyarrow
 import pytest
 from pyarrow import parquet
+
 from vaswani_transformer.files.atomic_file import write_text
 from vaswani_transformer.files.json_files import read_json
-
 from vaswani_transformer.recipe import CleaningSettings, CorpusSpec, Recipe
 from vaswani_transformer.run_folder import RunFolder
 from vaswani_transformer.training import preparation
