@@ -11,9 +11,8 @@ Exit status: 0; 3 if some lines failed (0 under accelerate launch); 130 if someb
 import argparse
 import sys
 
-import yaml
-
 from vaswani_transformer.engines import ENGINES, load_engine
+from vaswani_transformer.strict_yaml import parse_override
 from vaswani_transformer.translation.job import JobSettings, translate_file
 from vaswani_transformer.translation.processes import exit_status
 from vaswani_transformer.translation.translate import Translator
@@ -43,7 +42,7 @@ def parse() -> argparse.Namespace:
 
 def main(a: argparse.Namespace) -> int:
     job = JobSettings(a.format, a.column, a.num_return_sequences or 1, a.scores, a.window, a.split_sentences)
-    settings = {name: yaml.safe_load(value) for name, _, value in (entry.partition("=") for entry in a.set)}
+    settings = dict(parse_override(entry, "num_beams=4") for entry in a.set)
     named = ("num_beams", "num_return_sequences", "target_language", "batch_tokens", "max_source_tokens")
     settings |= {name: value for name in named if (value := getattr(a, name)) is not None}
     model, tokenizer, identity = load_engine(a.model, a.engine, a.dtype)

@@ -28,6 +28,7 @@ LAYERS: list[list[tuple[str, ...]]] = [
     [("beam_search",)],
     [("modeling_vaswani", "decoding", "pipeline_translation")],
     [("files",)],
+    [("strict_yaml",)],
     [("recipe", "run_folder")],
     [("translation",)],
     [("data",)],

@@ -6,20 +6,48 @@ the nearest valid one.
 """
 
 import dataclasses
-import difflib
 import re
-import types
 import typing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal
 
 import yaml
 from huggingface_hub.errors import StrictDataclassError
 
 from .configuration_vaswani import PRESETS, VaswaniConfig
+from .strict_yaml import apply_override, parse, plain, read_mapping, unknown_key, unknown_value
 
 _RATES_OF_DROPOUT = ("dropout", "attention_dropout", "activation_dropout")
+_LANGUAGE_CODE = re.compile(r"[a-z]{2,3}([_-][A-Za-z0-9]{2,8})*")
+"""The shape of a code of BCP 47, with "_" for "-" where people write it so."""
+
+_EPOCHS, _UPDATES = "`training.epochs`", "`training.updates`"
+_TOKENS = "`batching.source_tokens` and `batching.target_tokens`, in tokens of an update over all devices"
+_RATE = "`training.learning_rate_scale`, which multiplies the paper's schedule"
+_MICRO_BATCHES = "`batching.micro_batches`, into which an update is cut"
+_SYNONYMS = {
+    **dict.fromkeys(("max_epochs", "num_epochs", "n_epochs", "num_train_epochs"), _EPOCHS),
+    **dict.fromkeys(("steps", "max_steps", "train_steps", "num_steps", "max_updates", "iterations", "max_iterations"), _UPDATES),
+    **dict.fromkeys(("batch_size", "batch_tokens", "max_tokens", "per_device_train_batch_size", "tokens_per_batch"), _TOKENS),
+    **dict.fromkeys(("lr", "learning_rate", "max_lr", "peak_lr"), _RATE),
+    **dict.fromkeys(("warmup", "warmup_steps", "lr_warmup"), "`training.warmup_updates`"),
+    **dict.fromkeys(("accumulation", "accum_count", "update_freq", "gradient_accumulation_steps"), _MICRO_BATCHES),
+    **dict.fromkeys(("max_length", "max_len", "max_seq_len", "max_source_length"), "`batching.max_sentence_tokens`"),
+    **dict.fromkeys(("fp16", "bf16", "amp", "mixed_precision"), "`training.precision`"),
+    **dict.fromkeys(("clip_norm", "max_grad_norm", "gradient_clipping"), "`training.max_gradient_norm`"),
+    **dict.fromkeys(("eval_steps", "valid_steps", "validation_interval"), "`training.validate_every`"),
+    **dict.fromkeys(("save_steps", "save_interval", "checkpoint_interval"), "`training.checkpoint_every`"),
+    **dict.fromkeys(("beam", "beams", "beam_size"), "`search.num_beams`"),
+    **dict.fromkeys(("layers", "num_layers"), "`model.encoder_layers` and `model.decoder_layers`"),
+    **dict.fromkeys(("heads", "num_heads"), "`model.encoder_attention_heads` and `model.decoder_attention_heads`"),
+    **dict.fromkeys(("hidden_size", "embed_dim", "embedding_dim"), "`model.d_model`"),
+    **dict.fromkeys(("ffn_dim", "ff_size", "intermediate_size"), "`model.encoder_ffn_dim` and `model.decoder_ffn_dim`"),
+    **dict.fromkeys(("dropout", "dropout_rate"), "`model.dropout`"),
+    **dict.fromkeys(("src", "src_lang", "source_lang"), "`source_language`"),
+    **dict.fromkeys(("tgt", "tgt_lang", "target_lang"), "`target_language`"),
+}
+"""What other toolkits call a setting, and its key here."""
 
 CheckpointMetric = Literal["bleu", "loss"]
 """By what a validation is better than another."""
@@ -35,6 +63,16 @@ def _require_above_zero(settings: Any, *names: str) -> None:
     for name in names:
         if (value := getattr(settings, name)) is not None and not value > 0:
             raise ValueError(f"`{name}` must be above 0, not {value}.")
+
+
+def _require_language_code(settings: Any, name: str) -> None:
+    code = getattr(settings, name)
+    if code is not None and not _LANGUAGE_CODE.fullmatch(code):
+        from transformers.models.whisper.tokenization_whisper import TO_LANGUAGE_CODE  # slow to import, and only this error needs it
+
+        meant = TO_LANGUAGE_CODE.get(code.lower())
+        hint = f"did you mean {meant}?" if meant else "such as fr, sw or pt-BR."
+        raise ValueError(f"`{name}` must be a language's code, not {code!r}; {hint}")
 
 
 @dataclass(frozen=True)
@@ -79,8 +117,7 @@ class CorpusSpec:
             if getattr(self, name) is None:
                 raise ValueError(f"a corpus of format '{self.format}' needs `{name}`; add it to the recipe.")
         _require_at_least(self, 1, "limit")
-        if self.target_language is not None and not re.fullmatch(r"[\w-]+", self.target_language):
-            raise ValueError(f"`target_language` must be a language's code, such as fr or pt-BR, not {self.target_language!r}.")
+        _require_language_code(self, "target_language")
 
 
 @dataclass(frozen=True)
@@ -302,6 +339,8 @@ class Recipe:
 
     def __post_init__(self) -> None:
         self._check_languages()
+        if "vocab_size" in self.model:
+            raise ValueError("`model.vocab_size` is decided by the tokenizer; set `tokenizer.vocab_size`.")
         if self.init_from is not None:
             self._check_fine_tuning()
             return
@@ -312,12 +351,14 @@ class Recipe:
         fields = {f.name for f in dataclasses.fields(VaswaniConfig)}
         for key in self.model:
             if key != "preset" and key not in fields:
-                raise ValueError(_unknown_key("model", key, {"preset", *fields}))
+                raise ValueError(unknown_key("model", key, {"preset", *fields}))
         if (preset := self.model.get("preset", "base")) not in PRESETS:
-            raise ValueError(_unknown_value("model.preset", preset, PRESETS))
+            raise ValueError(unknown_value("model.preset", preset, PRESETS))
         self.model_config(vocab_size=self.tokenizer.vocab_size)  # a wrong size is told before hours of preparing data
 
     def _check_languages(self) -> None:
+        _require_language_code(self, "source_language")
+        _require_language_code(self, "target_language")
         trained = self.translates_into
         if "mul" in self.target_languages:
             raise ValueError("`mul` is no language to translate into; set `target_language` in each of `data.train`.")
@@ -375,7 +416,7 @@ class Recipe:
 
     def to_yaml(self) -> str:
         """Every setting, defaults included, in a form that `parse_recipe` reads back to an equal recipe."""
-        return yaml.safe_dump(_plain(dataclasses.asdict(self)), sort_keys=False, allow_unicode=True, width=120)
+        return yaml.safe_dump(plain(dataclasses.asdict(self)), sort_keys=False, allow_unicode=True, width=120)
 
 
 def load_recipe(path: str | Path, overrides: typing.Sequence[str] = ()) -> Recipe:
@@ -388,14 +429,9 @@ def load_recipe(path: str | Path, overrides: typing.Sequence[str] = ()) -> Recip
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"There is no recipe file {path}; the recipes that come with the project are in scripts/recipes.")
-    try:
-        tree = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not valid YAML: {error}") from error
-    if not isinstance(tree, dict):
-        raise ValueError(f"{path} must hold a mapping of settings, not {type(tree).__name__}.")
+    tree = read_mapping(path)
     for override in overrides:
-        _apply_override(tree, override)
+        apply_override(tree, override)
     try:
         return parse_recipe(tree)
     except (ValueError, TypeError) as error:
@@ -404,109 +440,4 @@ def load_recipe(path: str | Path, overrides: typing.Sequence[str] = ()) -> Recip
 
 def parse_recipe(tree: dict[str, Any]) -> Recipe:
     """Turn a mapping, as YAML gives it, into a `Recipe`; see `load_recipe` for the errors."""
-    recipe = _parse(Recipe, tree, "")
-    assert isinstance(recipe, Recipe)
-    return recipe
-
-
-def _apply_override(tree: dict[str, Any], override: str) -> None:
-    key, separator, value = override.partition("=")
-    if not separator:
-        raise ValueError(f"An override reads key=value, such as training.updates=100; got {override!r}.")
-    *parents, last = key.split(".")
-    node: Any = tree
-    for parent in parents:
-        node = node.setdefault(parent, {})
-        if not isinstance(node, dict):
-            raise ValueError(f"The override {override!r} goes below `{parent}`, which is not a mapping.")
-    try:
-        node[last] = yaml.safe_load(value)
-    except yaml.YAMLError as error:
-        raise ValueError(f"The value of the override {override!r} is not valid YAML; put it in quotes.") from error
-
-
-def _parse(kind: Any, value: Any, where: str) -> Any:
-    """Build a value of type `kind` from plain YAML data; `where` is the dotted path for error messages."""
-    origin, arguments = get_origin(kind), get_args(kind)
-    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
-        return _parse_dataclass(kind, value, where)
-    if origin in (typing.Union, types.UnionType):
-        if value is None and type(None) in arguments:
-            return None
-        kinds = [a for a in arguments if a is not type(None)]
-        is_list = isinstance(value, list | tuple)
-        return _parse(next((k for k in kinds if is_list == (get_origin(k) is tuple)), kinds[0]), value, where)
-    if origin is Literal:
-        if value not in arguments:
-            raise ValueError(_unknown_value(where, value, arguments))
-        return value
-    if origin is tuple:
-        if not isinstance(value, list | tuple):
-            raise ValueError(f"`{where}` must be a list, not {value!r}.")
-        if arguments[-1] is not Ellipsis and len(value) != len(arguments):
-            raise ValueError(f"`{where}` must hold {len(arguments)} values, not {len(value)}.")
-        return tuple(_parse(arguments[0], item, f"{where}[{i}]") for i, item in enumerate(value))
-    if origin is dict:
-        if not isinstance(value, dict):
-            raise ValueError(f"`{where}` must be a mapping, not {value!r}.")
-        return {key: _parse(arguments[1], item, f"{where}.{key}") for key, item in value.items()}
-    return value if kind is Any else _parse_scalar(kind, value, where)
-
-
-def _parse_dataclass(kind: type, value: Any, where: str) -> Any:
-    if not isinstance(value, dict):
-        raise ValueError(f"`{where or 'the recipe'}` must be a mapping, not {value!r}.")
-    hints = get_type_hints(kind)
-    for key in value:
-        if key not in hints:
-            raise ValueError(_unknown_key(where, key, hints))
-    for f in dataclasses.fields(kind):
-        optional = f.default is not dataclasses.MISSING or f.default_factory is not dataclasses.MISSING
-        if not optional and f.name not in value:
-            raise ValueError(f"`{_below(where, f.name)}` is missing; add it to the recipe.")
-    settings = {key: _parse(hints[key], item, _below(where, key)) for key, item in value.items()}
-    try:
-        return kind(**settings)
-    except ValueError as error:
-        raise ValueError(f"`{where}`: {error}" if where else str(error)) from error
-
-
-def _below(where: str, key: object) -> str:
-    return f"{where}.{key}" if where else str(key)
-
-
-def _parse_scalar(kind: type, value: Any, where: str) -> Any:
-    if kind is float and isinstance(value, str):  # YAML 1.1 reads 1e-9 as a string
-        try:
-            return float(value)
-        except ValueError as error:
-            raise ValueError(f"`{where}` must be a number, not {value!r}.") from error
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if not isinstance(value, kind) or (kind is not bool and isinstance(value, bool)):
-        raise ValueError(f"`{where}` must be of type {kind.__name__}, not {value!r}.")
-    return value
-
-
-def _unknown_key(where: str, key: object, valid: typing.Iterable[str]) -> str:
-    return _unknown(f"Unknown key `{_below(where, key)}`", key, valid)
-
-
-def _unknown_value(where: str, value: object, valid: typing.Iterable[Any]) -> str:
-    return _unknown(f"`{where}` cannot be {value!r}", value, valid)
-
-
-def _unknown(what: str, given: object, valid: typing.Iterable[Any]) -> str:
-    names = sorted(str(name) for name in valid)
-    nearest = difflib.get_close_matches(str(given), names, n=1, cutoff=0.4)
-    hint = f"did you mean `{nearest[0]}`?" if nearest else f"valid are: {', '.join(names)}."
-    return f"{what}; {hint}"
-
-
-def _plain(value: Any) -> Any:
-    """Tuples as lists: what YAML's safe dumper knows."""
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return value
+    return parse(Recipe, tree, _SYNONYMS)
