@@ -40,7 +40,8 @@ LAYERS: list[list[tuple[str, ...]]] = [
     [("report",)],
     [("hub",)],
     [("interop.conversion",)],  # ends with a card
-    [("",)],  # the package's own __init__: public names
+    [("registration",)],
+    [("late_registration", "")],  # the package's own __init__: public names
 ]
 NEVER = {"evaluation": ["training"], "interop": ["training"], "report": ["training"], "hub": ["training"]}
 

@@ -1,6 +1,7 @@
 """What `import vaswani_transformer` gives to transformers."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -107,3 +108,52 @@ def test_other_removed_tasks_stay_as_they_are() -> None:
     with pytest.raises(KeyError):
         pipeline("summarization")
     assert "translation" in pipelines.get_supported_tasks()
+
+
+def test_importing_the_package_waits_for_nothing_heavy(run_python: Callable[..., None], tmp_path: Path) -> None:
+    heavy = "import vaswani_transformer, sys; assert not {'torch', 'transformers', 'numpy'} & set(sys.modules)"
+    run_python(tmp_path, "-c", heavy + "; assert vaswani_transformer.__version__; assert dir(vaswani_transformer)")
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        "import vaswani_transformer, transformers",
+        "import transformers, vaswani_transformer",
+        "import vaswani_transformer, importlib.util; assert importlib.util.find_spec('transformers')",
+        "from vaswani_transformer import VaswaniConfig",
+        # imports transformers when it is itself half loaded, and what registers imports it
+        "import vaswani_transformer.decoding",
+        "from vaswani_transformer.training import engine",
+    ],
+)
+def test_the_package_registers_whatever_is_imported_first(first: str, run_python: Callable[..., None], tmp_path: Path) -> None:
+    then = """
+import sys
+from transformers import AutoConfig, AutoModelForSeq2SeqLM, pipelines
+import vaswani_transformer
+config = AutoConfig.for_model("vaswani", vocab_size=8, d_model=2, encoder_attention_heads=1, decoder_attention_heads=1)
+assert type(config) is vaswani_transformer.VaswaniConfig
+assert type(AutoModelForSeq2SeqLM.from_config(config)) is vaswani_transformer.VaswaniForConditionalGeneration
+assert "translation" in pipelines.get_supported_tasks()
+assert not any("vaswani" in type(finder).__module__ for finder in sys.meta_path)
+"""
+    run_python(tmp_path, "-c", first + "\n" + then)
+
+
+def test_a_failed_import_is_not_the_end_of_the_registration(run_python: Callable[..., None], tmp_path: Path) -> None:
+    code = """
+import sys
+import vaswani_transformer
+sys.modules["torch"] = None  # what the import system takes for "not there"
+try:
+    import vaswani_transformer.packing
+except ImportError:
+    pass
+else:
+    raise AssertionError
+del sys.modules["torch"]
+import transformers
+assert type(transformers.AutoConfig.for_model("vaswani")) is vaswani_transformer.VaswaniConfig
+"""
+    run_python(tmp_path, "-c", code)

@@ -1,54 +1,19 @@
 """The Transformer of "Attention Is All You Need" for transformers 5.
 
 Importing this package registers `VaswaniConfig`, `VaswaniModel` and `VaswaniForConditionalGeneration` with the Auto classes and gives
-`pipeline("translation", model=...)` back to every sequence-to-sequence model.
+`pipeline("translation", model=...)` back to every sequence-to-sequence model. Where transformers has not been imported yet, this happens
+when it is, so that the command's help need not wait for it.
 """
 
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, pipelines
+from .late_registration import register_with_transformers
 
-from .configuration_vaswani import VaswaniConfig
-from .data.bpe import train_tokenizer
-from .modeling_vaswani import VaswaniForConditionalGeneration, VaswaniModel
-from .pipeline_translation import TranslationPipeline, languages_of
+if TYPE_CHECKING:
+    from .registration import TranslationPipeline, VaswaniConfig, VaswaniForConditionalGeneration, VaswaniModel, train_tokenizer
 
-
-def _register_model() -> None:
-    """Let the Auto classes find the model, and let `save_pretrained` put the code beside the weights."""
-    AutoConfig.register(VaswaniConfig.model_type, VaswaniConfig, exist_ok=True)
-    AutoModel.register(VaswaniConfig, VaswaniModel, exist_ok=True)
-    AutoModelForSeq2SeqLM.register(VaswaniConfig, VaswaniForConditionalGeneration, exist_ok=True)
-    VaswaniConfig.register_for_auto_class()
-    VaswaniModel.register_for_auto_class("AutoModel")
-    VaswaniForConditionalGeneration.register_for_auto_class("AutoModelForSeq2SeqLM")
-
-
-def _register_pipeline() -> None:
-    """Make "translation" and "translation_xx_to_yy" tasks of `pipeline` again."""
-    # Newer releases refuse the names in this table before they look at the registered ones; older ones have no such table.
-    getattr(pipelines, "REMOVED_TASKS", {}).pop("translation", None)
-    registry = pipelines.PIPELINE_REGISTRY
-    registry.register_pipeline(
-        "translation",
-        TranslationPipeline,
-        pt_model=AutoModelForSeq2SeqLM,
-        default={"model": ("google-t5/t5-base", "a9723ea")},  # transformers 4's
-        type="text",
-    )
-    # With this mark, `save_pretrained` of a pipeline would name custom code in any model's config, and that model would
-    # then ask for trust_remote_code=True.
-    del TranslationPipeline._registered_impl
-    find_task = registry.check_task
-
-    def check_task(task: str) -> tuple[str, dict[str, Any], Any]:
-        return find_task("translation" if languages_of(task) != (None, None) else task)
-
-    registry.check_task = check_task
-
-
-_register_model()
-_register_pipeline()
+__version__ = "0.2.0"
 
 __all__ = [
     "TranslationPipeline",
@@ -57,3 +22,16 @@ __all__ = [
     "VaswaniModel",
     "train_tokenizer",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.registration"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+register_with_transformers()
