@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from vaswani_transformer.files.checksums import CHECKSUMS, find_damage, write_checksums
+from vaswani_transformer.files.checksums import CHECKSUMS, find_damage, verify, write_checksums
 
 
 @pytest.fixture
@@ -58,3 +58,27 @@ def test_what_is_missing_is_named(folder: Path) -> None:
 def test_files_that_came_later_do_not_matter(folder: Path) -> None:
     (folder / "README.md").write_text("mine", encoding="utf-8")
     assert find_damage(folder, ["abc"]) is None
+
+
+def test_a_folder_without_a_list_passes_and_a_damaged_one_is_told(folder: Path) -> None:
+    verify(folder)
+    (folder / "abc").write_bytes(b"abd")
+    with pytest.raises(
+        ValueError, match=r"abc is damaged: .*; put back a good copy, or, if you changed it yourself, delete .*SHA256SUMS\.$"
+    ):
+        verify(folder)
+    (folder / CHECKSUMS).unlink()
+    verify(folder)
+
+
+def test_weights_that_are_not_in_the_list_are_told(folder: Path) -> None:
+    (folder / "model.safetensors").write_bytes(b"")
+    with pytest.raises(ValueError, match=r"SHA256SUMS is damaged: model\.safetensors is not in it"):
+        verify(folder)
+
+
+def test_a_list_that_is_a_dead_link_does_not_pass(folder: Path) -> None:
+    (folder / CHECKSUMS).unlink()
+    (folder / CHECKSUMS).symlink_to(folder / "nowhere")
+    with pytest.raises(ValueError, match="SHA256SUMS is missing"):
+        verify(folder)

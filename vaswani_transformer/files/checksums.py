@@ -1,6 +1,7 @@
 """Folders that know when one of their files was damaged: `SHA256SUMS`, which `sha256sum -c SHA256SUMS` reads too."""
 
 import hashlib
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -47,6 +48,21 @@ def find_damage(folder: Path, needed: Sequence[str] = ()) -> str | None:
         if file_sha256(folder / name) != hashes[name]:
             return f"{folder / name} is damaged: its SHA-256 is not the one it was saved with"
     return None
+
+
+def verify(folder: Path) -> None:
+    """Make sure, before a model in `folder` is used, that no file changed since it was saved; the time is that of reading the folder.
+
+    A folder without `SHA256SUMS`, as other programs write it, passes.
+
+    Raises:
+        ValueError: a file was changed, is missing, or holds weights that are not in the list; the sentence names the file and the remedy.
+    """
+    if not os.path.lexists(folder / CHECKSUMS):
+        return
+    weights = sorted(file.name for file in folder.glob("*.safetensors"))
+    if damage := find_damage(folder, weights):
+        raise ValueError(f"{damage}; put back a good copy, or, if you changed it yourself, delete {folder / CHECKSUMS}.")
 
 
 def _heading(files: int) -> str:
