@@ -26,6 +26,7 @@ LAYERS: list[list[tuple[str, ...]]] = [
     [("encoder_pass", "decoder_step")],
     [("stepping",)],
     [("beam_search",)],
+    [("languages", "sentence_splitting")],
     [("modeling_vaswani", "decoding", "pipeline_translation")],
     [("files",)],
     [("strict_yaml",)],

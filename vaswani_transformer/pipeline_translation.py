@@ -4,23 +4,21 @@ This file travels with checkpoints, so that a folder translates without the pack
 """
 
 import copy
-import re
-import unicodedata
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Iterable, Iterator, Sized
 from typing import Any
 
 import torch
 from transformers import Pipeline
 from transformers.utils import logging
 
+from .languages import language_prefix, languages_of, prefixed, target_languages
+from .sentence_splitting import join_sentences, split_sentences
+
 logger = logging.get_logger(__name__)
 
 DEFAULT_SETTINGS: dict[str, Any] = {"num_beams": 4, "max_new_tokens": 256}
 """What transformers 4 searched with where neither the caller nor the checkpoint said anything."""
-
-LONGEST_SPLIT = 10_000
-"""Characters that are split into sentences at once: over unbalanced quotation marks, sentencex takes quadratic time."""
 
 
 class TranslationPipeline(Pipeline):
@@ -295,132 +293,6 @@ def task_settings(config: Any, task: str | None) -> dict[str, Any]:
     if settings.get("max_length") is not None:
         settings["max_new_tokens"] = settings.pop("max_length")
     return settings
-
-
-def languages_of(task: str | None) -> tuple[str | None, str | None]:
-    """Source and target language of a task's name: `"translation_en_to_de"` gives `("en", "de")`."""
-    words = (task or "").split("_")
-    if len(words) == 4 and words[0] == "translation" and words[2] == "to":
-        return words[1], words[3]
-    return None, None
-
-
-def language_token(language: str) -> str:
-    """The control token before a source that a model of several target languages shall translate into `language`."""
-    return f"<2{language}>"
-
-
-def target_languages(tokenizer: Any) -> dict[str, int]:
-    """The languages a model chooses among by a token before its source, and the tokens' ids; none for a model of one language.
-
-    Only tokens that text cannot spell count. Where text can, as with T5's descendants, writing them is the caller's own affair.
-    """
-    if not getattr(tokenizer, "split_special_tokens", False):
-        return {}
-    added = tokenizer.get_added_vocab()
-    return {token[2:-1]: number for token, number in added.items() if re.fullmatch(r"<2[\w-]+>", token)}
-
-
-def language_prefix(tokenizer: Any, language: str | None) -> list[int]:
-    """The ids before every source that shall be translated into `language`: none where there is nothing to choose.
-
-    Raises:
-        ValueError: the model has no such language, or the caller has to name one; the sentence says which there are.
-    """
-    known = target_languages(tokenizer)
-    if language in known:
-        return [known[language]]
-    if known:
-        problem = "needs the target language" if language is None else f"does not translate into {language!r}"
-        raise ValueError(f"This model {problem}; choose one of {', '.join(known)} (tgt_lang, or --target-language).")
-    if language is not None:
-        raise ValueError(f"This model has no choice of target languages, so {language!r} cannot be asked of it; leave it out.")
-    return []
-
-
-def prefixed(encoded: Mapping[str, Any], token_ids: list[int]) -> dict[str, Any]:
-    """One encoded source, `[1, S]` tensors, with `token_ids` before it."""
-    before = torch.tensor([token_ids])
-    return {
-        **encoded,
-        "input_ids": torch.cat([before, encoded["input_ids"]], dim=1),
-        "attention_mask": torch.cat([torch.ones_like(before), encoded["attention_mask"]], dim=1),
-    }
-
-
-def split_sentences(text: str, language: str) -> tuple[list[str], list[str]]:
-    """Cut a text into its sentences and the white space around them.
-
-    A sentence ends where sentencex finds its end, and at every line break. One of more than `LONGEST_SPLIT` characters
-    is cut at white space.
-
-    Args:
-        text: anything.
-        language: code of its language; of "de-CH" or "de_DE" the first part counts. Languages that sentencex has no
-            rules for are split as English.
-
-    Returns:
-        n sentences, without white space at their ends, and n + 1 gaps: `gaps[0] + sentences[0] + gaps[1] + ...` is the text.
-
-    Raises:
-        ImportError: sentencex is not installed.
-        ValueError: it fails on the text.
-    """
-    sentences: list[str] = []
-    gaps = [""]
-    for piece in _pieces(text, re.split("[-_]", language.lower())[0]):
-        sentence = piece.strip()
-        before, _, after = piece.partition(sentence) if sentence else (piece, "", "")
-        gaps[-1] += before
-        if sentence:
-            sentences.append(sentence)
-            gaps.append(after)
-    return sentences, gaps
-
-
-def _pieces(text: str, language: str) -> Iterator[str]:
-    """The text in pieces of at most one sentence and the white space beside it."""
-    try:
-        from sentencex import segment
-    except ImportError as error:
-        raise ImportError(
-            "Splitting into sentences needs the package sentencex; install it (pip install sentencex), or leave out split_sentences."
-        ) from error
-    for line in text.splitlines(keepends=True):
-        # White space of several bytes beside an initial ("A\u00a0.") brings sentencex 1.0.32 down; a space is as long.
-        plain, start = re.sub(r"\s", " ", line), 0
-        while start < len(line):
-            part = plain[start : start + LONGEST_SPLIT]
-            try:
-                lengths = [len(piece) for piece in segment(language, part)]
-            except BaseException as error:
-                if type(error).__name__ != "PanicException":  # of a library in Rust, and no `Exception`
-                    raise
-                raise ValueError(f"sentencex cannot split {described(part)}: {error}") from error
-            if start + len(part) < len(line):
-                # The last piece may go on behind the part.
-                lengths = lengths[:-1] or [part.rfind(" ") + 1 or len(part)]
-            for length in lengths:
-                yield line[start : start + length]
-                start += length
-
-
-def join_sentences(sentences: Sequence[str], gaps: Sequence[str]) -> str:
-    """Put translated sentences into the gaps that `split_sentences` found; a text without sentences gives an empty one.
-
-    Where the source has nothing between two sentences, as Chinese has not, a space comes behind the first, unless its
-    last character brings its own width ("。").
-    """
-    if not sentences:
-        return ""
-    parts = [gaps[0]]
-    for position, (sentence, gap) in enumerate(zip(sentences, gaps[1:], strict=True), start=1):
-        runs_on = not gap and sentence and position < len(sentences)
-        parts += [
-            sentence,
-            " " if runs_on and unicodedata.east_asian_width(sentence[-1]) not in "WF" else gap,
-        ]
-    return "".join(parts)
 
 
 def check_text(text: Any, what: str) -> None:

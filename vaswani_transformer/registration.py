@@ -6,8 +6,9 @@ from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, pipelines
 
 from .configuration_vaswani import VaswaniConfig
 from .data.bpe import train_tokenizer as train_tokenizer
+from .languages import languages_of
 from .modeling_vaswani import VaswaniForConditionalGeneration, VaswaniModel
-from .pipeline_translation import TranslationPipeline, languages_of
+from .pipeline_translation import TranslationPipeline
 
 
 def _register_model() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from vaswani_transformer.data.bpe import SMALLEST_VOCABULARY, extend_tokenizer, train_tokenizer
-from vaswani_transformer.pipeline_translation import target_languages
+from vaswani_transformer.languages import target_languages
 
 SENTENCES = [
     "The house is not small, and the house is not old.",

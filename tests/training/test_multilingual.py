@@ -10,7 +10,7 @@ from transformers import AutoTokenizer, pipeline
 
 from vaswani_transformer.evaluation.report import evaluate_run
 from vaswani_transformer.files.json_files import read_json_lines
-from vaswani_transformer.pipeline_translation import target_languages
+from vaswani_transformer.languages import target_languages
 from vaswani_transformer.recipe import Recipe
 from vaswani_transformer.run_folder import RunFolder
 from vaswani_transformer.training.engine import train

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 from transformers.tokenization_utils_base import VERY_LARGE_INTEGER
 
-from ..pipeline_translation import language_token
+from ..languages import language_token
 
 PAD_TOKEN, BOS_TOKEN, EOS_TOKEN = CONTROL_TOKENS = ("<pad>", "<s>", "</s>")
 """Ids 0, 1 and 2."""

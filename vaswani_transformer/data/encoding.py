@@ -16,7 +16,7 @@ from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from ..files.atomic_folder import atomic_folder
 from ..files.json_files import read_json, write_json
-from ..pipeline_translation import target_languages
+from ..languages import target_languages
 from .corpus import CleaningReport, SentencePair
 from .workers import in_chunks, map_in_order
 

@@ -18,7 +18,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from ..data.corpus import SentencePair, read_pairs
 from ..files.checksums import CHECKSUMS, file_sha256, find_damage
 from ..files.json_files import read_json, write_json
-from ..pipeline_translation import target_languages
+from ..languages import target_languages
 from ..recipe import CorpusSpec, Recipe, load_recipe
 from ..run_folder import RunFolder
 from ..translation.checkpoint import load_translator, local_folder

@@ -41,6 +41,8 @@ CODE_FILES = (
     "stepping.py",
     "beam_search.py",
     "decoding.py",
+    "languages.py",
+    "sentence_splitting.py",
     "pipeline_translation.py",
 )
 DOCUMENTS = ("README.md", "curves.png", "evaluation.json")

@@ -22,7 +22,7 @@ from ..data.workers import available_cores
 from ..files.atomic_file import write_text
 from ..files.atomic_folder import atomic_folder, explained, make_folder, sweep
 from ..files.json_files import read_json, write_json
-from ..pipeline_translation import target_languages
+from ..languages import target_languages
 from ..recipe import CorpusSpec, Recipe, load_recipe
 from ..run_folder import RunFolder
 from .initialisation import write_initial_model

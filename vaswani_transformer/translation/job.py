@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from tqdm.auto import tqdm
 
 from ..files.lines import LineReader, Window, compress, count_lines, open_input
-from ..pipeline_translation import join_sentences, split_sentences
+from ..sentence_splitting import join_sentences, split_sentences
 from .output import Output, Progress, open_output, skip_finished
 from .processes import gather, processes, share
 from .records import Layout, Records, make_records

@@ -11,7 +11,7 @@ import torch
 from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from ..pipeline_translation import language_prefix
+from ..languages import language_prefix
 
 _SENTENCES_TOKENISED_AT_ONCE = 1000
 _PROBE = "."
