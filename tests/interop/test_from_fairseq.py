@@ -85,7 +85,7 @@ def test_translations_are_fairseqs(
 
 def test_the_card_names_origin_and_licence(converted: Path) -> None:
     card = (converted / "README.md").read_text()
-    assert "\nlicense: mit\n" in card and "**Origin:** model.pt\n" in card and "en → de" in card
+    assert "\nlicense: mit\n" in card and "**Origin:** `model.pt`\n" in card and "en → de" in card
 
 
 def test_user_text_that_spells_a_control_token_stays_text(loaded: tuple[Any, Any]) -> None:

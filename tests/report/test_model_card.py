@@ -10,7 +10,8 @@ from safetensors.torch import load_file
 
 from vaswani_transformer.files.json_files import read_json, write_json
 from vaswani_transformer.recipe import load_recipe
-from vaswani_transformer.report.model_card import card_metadata, count_parameters, markdown_cell, readable_duration, render_card, write_card
+from vaswani_transformer.report.markdown import text as markdown_text
+from vaswani_transformer.report.model_card import card_metadata, count_parameters, readable_duration, render_card, write_card
 from vaswani_transformer.run_folder import TRANSFER, RunFolder
 
 TEMPLATE = Path(__file__).parents[2] / "model_cards" / "template.md"
@@ -108,7 +109,7 @@ def test_the_card_says_what_the_files_say(run: RunFolder) -> None:
         for result in test_set["metrics"].values():
             assert f"{result['score']:.2f}" in text and result["signature"] in text
         for sample in test_set["samples"]:
-            assert markdown_cell(sample["source"]) in text
+            assert markdown_text(sample["source"]) in text
     for number in [
         "4,339",
         "4,321",
@@ -210,10 +211,10 @@ def test_a_fine_tuned_model_says_what_it_began_with(
     card = ModelCard(render_card(run))
     assert "trained from scratch" not in card.text and "/home" not in card.text
     assert f"post-layer normalisation, fine-tuned from `{shown}`)" in card.text
-    assert f"| Began with | `{shown}` |" in card.text
+    assert f"| Fine-tuned from | `{shown}` |" in card.text
     assert words in card.text and "1,234, 2,345, 6" in card.text
     assert str(settings.get("layer_decay", "1.0")) in card.text
-    assert "is that of the model it began with and more" in card.text
+    assert "is that of the model it was fine-tuned from, with more entries" in card.text
     assert card.data.to_dict().get("base_model") == metadata
 
 
@@ -278,5 +279,27 @@ def test_parameters_are_counted_from_the_weights(run: RunFolder) -> None:
 
 
 def test_cells_and_durations() -> None:
-    assert markdown_cell("a | b\n*c* <d> `e`") == r"a \| b \*c\* \<d\> \`e\`"
+    assert markdown_text("a | b\n*c* <d> `e`") == r"a \| b \*c\* \<d\> \`e\`"
     assert [readable_duration(s) for s in (6.6, 260, 43_380)] == ["7 s", "4 min 20 s", "12 h 3 min"]
+
+
+@pytest.mark.parametrize(("metric", "named", "other"), [("bleu", "BLEU", "loss"), ("loss", "loss", "BLEU")])
+def test_a_training_that_stopped_early_names_what_stopped_it(run: RunFolder, metric: str, named: str, other: str) -> None:
+    text = run.recipe.read_text(encoding="utf-8")
+    run.recipe.write_text(text.replace("best_checkpoint_metric: bleu", f"best_checkpoint_metric: {metric}"), encoding="utf-8")
+    assert f"| Updates | 1,200, stopped early because validation {named} no longer improved |" in render_card(run)
+    assert f"validation {other}" not in render_card(run)
+    write_json(run.training, read_json(run.training) | {"stopped_early": False})
+    assert "| Updates | 1,200 |" in render_card(run)
+
+
+@pytest.mark.parametrize("card", sorted(set(TEMPLATE.parent.glob("*.md")) - {TEMPLATE, TEMPLATE.with_name("converted.md")}))
+def test_the_cards_of_the_project_speak_as_the_template_does(card: Path) -> None:
+    """Their runs are not here to render them again; what the template says in every card stands in each."""
+    lines, depth, said = card.read_text(encoding="utf-8").splitlines(), 0, []
+    for line in TEMPLATE.read_text(encoding="utf-8").splitlines():
+        depth += len(re.findall("{% (?:if|for|macro)", line)) - len(re.findall("{% end", line))
+        if depth == 0 and "{%" not in line and "{{" not in line:
+            said.append(line)
+    assert len(said) > 80
+    assert [line for line in said if line not in lines] == []

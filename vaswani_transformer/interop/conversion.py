@@ -19,6 +19,7 @@ from transformers import AutoTokenizer, MarianMTModel, PreTrainedTokenizerBase
 from ..files.checksums import file_sha256
 from ..modeling_vaswani import VaswaniForConditionalGeneration
 from ..report.converted_card import Conversion, write_converted_card
+from ..report.markdown import Markdown
 from ..translation.checkpoint import local_folder
 from .fairseq_reference import FairseqReference
 from .fairseq_tokenizer import check_codes, fairseq_tokenizer, read_codes, read_dictionary
@@ -91,7 +92,7 @@ def convert_marian(
             licence=licence or _stated_licence(folder / "README.md"),
             weights_sha256=file_sha256(marian_weights(folder)),
             languages=tuple(language for language in languages if language),
-            compared_with="`MarianMTModel` itself",
+            compared_with=Markdown("`MarianMTModel` itself"),
             agreement="the tokens of greedy search and of the model's own search are the same",
             difference=check.difference,
             translations=check.translations,
@@ -148,7 +149,7 @@ def convert_fairseq(
             licence=licence or "unknown",
             weights_sha256=file_sha256(checkpoint),
             languages=named,
-            compared_with="PyTorch's own `nn.Transformer` over fairseq's positions",
+            compared_with=Markdown("PyTorch's own `nn.Transformer` with fairseq's positions"),
             agreement="the tokens of greedy search are the same",
             difference=check.difference,
             translations=check.translations,

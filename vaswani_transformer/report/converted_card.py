@@ -8,6 +8,7 @@ from huggingface_hub import ModelCardData
 
 from ..files.atomic_file import write_text
 from ..files.json_files import read_json
+from .markdown import Markdown, front_matter
 from .model_card import card_environment, count_parameters, licence_metadata
 
 
@@ -25,7 +26,7 @@ class Conversion:
     """Of the file that was converted."""
     languages: tuple[str, ...]
     """Codes of source and target, where they are known."""
-    compared_with: str
+    compared_with: Markdown
     agreement: str
     """What agreed."""
     difference: float
@@ -48,7 +49,7 @@ def write_converted_card(folder: Path, name: str, conversion: Conversion) -> Non
         card_environment()
         .get_template("converted.md")
         .render(
-            metadata=metadata.to_yaml(),
+            metadata=front_matter(metadata),
             name=name,
             conversion=conversion,
             config=read_json(folder / "config.json"),

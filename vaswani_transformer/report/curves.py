@@ -79,7 +79,7 @@ def draw_course(records: Sequence[dict[str, Any]], title: str = "") -> Figure:
         raise ValueError("The training log holds nothing that could be drawn.")
     figure = _figure(panels, columns=3 if len(panels) > 4 else 2)
     if title:
-        figure.suptitle(title, x=0.01, ha="left", fontsize="medium")
+        figure.suptitle(title, x=0.01, ha="left", fontsize="medium", parse_math=False)
     return figure
 
 
@@ -90,7 +90,7 @@ def draw_comparison(curves: Mapping[str, Points]) -> Figure:
     axes = figure.subplots()
     for name, points in curves.items():
         (line,) = axes.plot(*zip(*points, strict=True), marker=".", linewidth=1.6)
-        axes.annotate(f" {name}", points[-1], color=line.get_color(), va="center", fontsize="small")
+        axes.annotate(f" {name}", points[-1], color=line.get_color(), va="center", fontsize="small", parse_math=False)
     axes.set_title("BLEU on the validation set", loc="left", fontweight="bold")
     axes.set_ylabel("sacreBLEU (points of 100)")
     axes.margins(x=0.2)

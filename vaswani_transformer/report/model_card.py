@@ -5,7 +5,6 @@ from `recipe.yaml`, results from `evaluation.json`, costs from what cleaning and
 is an error that names the file.
 """
 
-import json
 import math
 import re
 from pathlib import Path
@@ -19,6 +18,7 @@ from ..files.atomic_file import write_text
 from ..files.json_files import read_json
 from ..recipe import CorpusSpec, Recipe, load_recipe
 from ..run_folder import TRANSFER, RunFolder
+from . import markdown
 from .curves import draw_curves
 
 _METRIC_NAMES = {"sacrebleu": "sacreBLEU", "chrf": "chrF", "paper_bleu": "BLEU as in the paper"}
@@ -76,7 +76,7 @@ def render_card(run: RunFolder, *, model_id: str | None = None, picture: str = "
         card_environment()
         .get_template("template.md")
         .render(
-            metadata=card_metadata(recipe, evaluation).to_yaml(),
+            metadata=markdown.front_matter(card_metadata(recipe, evaluation)),
             model_id=model_id or recipe.name,
             picture=picture,
             recipe=recipe,
@@ -168,23 +168,20 @@ def card_environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        autoescape=False,  # the output is Markdown; cells escape themselves
+        autoescape=True,  # with `finalize`, which escapes for Markdown before this would escape for HTML
+        finalize=markdown.slot,
     )
     environment.filters.update(
-        cell=markdown_cell,
+        address=markdown.address,
+        code=markdown.code,
+        python=markdown.python,
         integer=lambda number: f"{number:,}",
         points=lambda number: f"{number:.2f}",
         scientific=lambda number: f"{number:.2e}",
         duration=readable_duration,
         megabytes=lambda number: f"{number / 1e6:,.1f} MB",
-        python=lambda text: json.dumps(text, ensure_ascii=False),
     )
     return environment
-
-
-def markdown_cell(text: str) -> str:
-    """`text` as it stands inside a Markdown table: nothing in it is taken for markup."""
-    return re.sub(r"([\\|*_`~\[\]<>#&$])", r"\\\1", " ".join(str(text).split()))
 
 
 def readable_duration(seconds: float) -> str:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from ..files.json_files import read_json_lines
 from ..run_folder import RunFolder
 from .curves import draw_comparison, write_png
+from .markdown import text
 
 
 class Point(NamedTuple):
@@ -56,7 +57,7 @@ def compare_runs(groups: Mapping[str, Sequence[RunFolder]], picture: Path | None
         for update, points in sorted(by_update.items()):
             tokens = round(statistics.mean(point.target_tokens for point in points))
             bleu, chrf = (_mean([getattr(point, score) for point in points]) for score in ("bleu", "chrf"))
-            lines.append(f"| {name} | {update:,} | {tokens:,} | {bleu} | {chrf} | {len(points)} |")
+            lines.append(f"| {text(name)} | {update:,} | {tokens:,} | {bleu} | {chrf} | {len(points)} |")
             curves.setdefault(name, []).append((tokens, statistics.mean(point.bleu for point in points)))
     if picture is not None:
         write_png(draw_comparison(curves), picture)
