@@ -1,120 +1,131 @@
-"""A contestant in a process of its own: what one of them sets for the whole process, such as precision or how memory is given back, is
-not set for the others, and the memory it takes is its own.
+"""A Python process of its own for one piece of work: what it sets for the whole process (threads, precision, how memory is returned) is not
+set for the others, and the memory it takes is its own.
 
-While one works, the others wait for a message and take no time.
+The process imports only what its work needs: this module, whose `serve` is its program, needs nothing but the standard library.
 """
 
-import ctypes
-import gc
-import multiprocessing
-import platform
+import os
+import subprocess
+import sys
 from collections.abc import Callable
+from multiprocessing import Pipe
 from multiprocessing.connection import Connection
+from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
-import torch
+_SECONDS_BETWEEN_LOOKS = 0.02
 
-from benchmarks.interleaved import Timed
-from benchmarks.memory import process_bytes
-
-
-class Rounds(Protocol):
-    """What works round after round."""
-
-    def round(self) -> Timed: ...
+Memory = dict[str, int | None]
 
 
 class OwnProcess:
-    """A new Python that builds a contestant and lets it work whenever it is told to. Use it as a context manager."""
+    """A new Python that builds something and then answers questions about it. While nobody asks, it takes no time. A context manager."""
 
-    def __init__(self, title: str, build: Callable[..., Rounds], *arguments: Any, gives_back: bool = False) -> None:
+    def __init__(self, title: str, build: Callable[..., Any], *arguments: Any, meanwhile: Callable[[], object] | None = None) -> None:
         """Start it, and do not wait for it: several may start side by side.
 
         Args:
             title: for error messages.
-            build, arguments: give the contestant, in the other process; all must be picklable.
-            gives_back: after each round, return to the system what memory is free (where the C library is glibc).
+            build, arguments: give the object that works, in the other process; all must be picklable.
+            meanwhile: called here, again and again, while this process waits for the other.
         """
-        self._title = title
-        context = multiprocessing.get_context("spawn")
-        self._connection, theirs = context.Pipe()
-        self._process = context.Process(target=_work, args=(theirs, build, arguments, gives_back), daemon=True)
-        self._process.start()
+        self._title, self._meanwhile = title, meanwhile
+        self._connection, theirs = Pipe()
+        search_path = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", f"from {__name__} import serve; serve({theirs.fileno()})"],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, search_path))},
+            pass_fds=[theirs.fileno()],
+        )
         theirs.close()
-
-    def round(self, threads: int) -> Timed:
-        """Let it work, on so many of PyTorch's threads.
-
-        Raises:
-            RuntimeError: it failed, or its process ended.
-        """
-        return self._ask(threads)
-
-    def memory(self) -> dict[str, int | None]:
-        """`peak_bytes` so far, and of it `imports_bytes`, which libraries took before anything was built (None on a system without /proc);
-        with an accelerator also `device_peak_bytes`."""
-        return self._ask(None)
+        self._connection.send((build, arguments))
 
     def __enter__(self) -> Self:
         """
         Raises:
-            RuntimeError: it cannot be built; its own words are in the sentence.
+            RuntimeError: the object cannot be built; its own words are in the sentence.
         """
-        self._answer()
+        try:
+            self._answer()
+        except BaseException:
+            self._process.kill()
+            self._process.wait()
+            raise
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._connection.close()
-        self._process.join(timeout=None if error is None else 0)
-        if self._process.is_alive():
-            self._process.terminate()
+        if error is not None:
+            self._process.kill()
+        self._process.wait()
 
-    def _ask(self, threads: int | None) -> Any:
-        self._connection.send(threads)
+    def ask(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """What `function(object, *arguments)` returns there.
+
+        Raises:
+            RuntimeError: it failed, or its process ended.
+        """
+        self._connection.send((function, arguments))
         return self._answer()
+
+    def memory(self) -> Memory:
+        """`peak_bytes` so far, and of it `imports_bytes`, which libraries took before anything was built (None on a system without /proc);
+        with an accelerator that PyTorch uses there also `device_peak_bytes`."""
+        return dict(self.ask(_memory))
 
     def _answer(self) -> Any:
         try:
+            while self._meanwhile is not None and not self._connection.poll(_SECONDS_BETWEEN_LOOKS):
+                self._meanwhile()
             failure, answer = self._connection.recv()
-        except EOFError:
-            self._process.join()
-            status = self._process.exitcode
-            failure, answer = (
-                f"its process ended with status {status}; there may be too little memory for all",
-                None,
-            )
+        except (EOFError, ConnectionError):
+            status = self._process.wait()
+            failure, answer = f"its process ended with status {status}; there may be too little memory for all", None
         if failure is not None:
             raise RuntimeError(f"{self._title} failed: {failure}. Leave it out, or make its work smaller.")
         return answer
 
 
-def _work(connection: Connection, build: Callable[..., Rounds], arguments: tuple[Any, ...], gives_back: bool) -> None:
-    """The other process, until nobody asks any more. A question is a number of threads for a round, or None for the memory; an answer is a
-    failure, if there is one, and a value."""
-    imports = process_bytes("VmRSS")
+def process_bytes(quantity: str) -> int | None:
+    """A line of /proc/self/status in bytes: `VmRSS` is what this process holds, `VmHWM` its peak. None on a system without /proc.
+
+    `getrusage` would also count the memory of the process that started this one.
+    """
+    status = Path("/proc/self/status")
+    if not status.is_file():
+        return None
+    lines = (line.split() for line in status.read_text(encoding="utf-8").splitlines())
+    return next(int(words[1]) * 1024 for words in lines if words[0] == f"{quantity}:")
+
+
+class _Worker:
+    """The object that was built, and what the imports took before."""
+
+    def __init__(self, connection: Connection) -> None:
+        build, arguments = connection.recv()  # imports what `build` needs
+        self.imports_bytes = process_bytes("VmRSS")
+        self.thing = build(*arguments)
+
+
+def _memory(worker: _Worker) -> Memory:
+    used = {"peak_bytes": process_bytes("VmHWM"), "imports_bytes": worker.imports_bytes}
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.accelerator.is_available():
+        used["device_peak_bytes"] = torch.accelerator.max_memory_allocated()
+    return used
+
+
+def serve(descriptor: int) -> None:
+    """The other process, until nobody asks any more. An answer is a failure, if there is one, and a value."""
+    connection = Connection(descriptor)
     try:
-        contestant = build(*arguments)
+        worker = _Worker(connection)
         connection.send((None, None))
         while True:
-            if (threads := connection.recv()) is None:
-                answer: Any = _memory(imports)
-            else:
-                torch.set_num_threads(threads)
-                gc.collect()
-                answer = contestant.round()
-                if gives_back and platform.libc_ver()[0] == "glibc":
-                    gc.collect()
-                    ctypes.CDLL(None).malloc_trim(0)
-            connection.send((None, answer))
+            function, arguments = connection.recv()
+            connection.send((None, function(worker if function is _memory else worker.thing, *arguments)))
     except EOFError:
         return
     except Exception as error:
         connection.send((f"{type(error).__name__}: {error}", None))
-
-
-def _memory(imports: int | None) -> dict[str, int | None]:
-    used = {"peak_bytes": process_bytes("VmHWM"), "imports_bytes": imports}
-    if torch.accelerator.is_available():
-        used["device_peak_bytes"] = torch.accelerator.max_memory_allocated()
-    return used

@@ -1,11 +1,14 @@
 """What it costs to plan an epoch of batches, for corpora up to the size of WMT 2014 English-French; each in a process of its own.
 
-Lengths are drawn, not read. This module is also the program of those processes.
+    python -m benchmarks.planning
+    python -m benchmarks.planning --pairs 1000000 4000000 --tokens 4096 --output runs/planning
+
+Lengths are drawn like those of WMT 2014 English-French, not read. Every rank of a training plans every epoch so. Writes results.json and
+table.md into --output and prints the table.
 """
 
+import argparse
 import gc
-import json
-import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator
@@ -14,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.memory import process_bytes
+from benchmarks.own_process import OwnProcess, process_bytes
+from benchmarks.report import UNKNOWN, markdown_table
 from vaswani_transformer.data.batching import BatchPlan, LengthArray, plan_batches
 from vaswani_transformer.files.atomic_file import write_text
 from vaswani_transformer.files.json_files import write_json
@@ -30,15 +34,7 @@ _SHORTEST, _LONGEST = 2, 256
 _DRAWN_AT_ONCE = 2**20
 _MIB = 2**20
 _COLUMNS = (
-    *(
-        "pairs",
-        "seconds",
-        "CPU seconds",
-        "CPU µs a pair",
-        "peak memory, MiB",
-        "of it libraries",
-        "of it lengths",
-    ),
+    *("pairs", "seconds", "CPU seconds", "CPU µs a pair", "peak memory, MiB", "of it libraries", "of it lengths"),
     *("a plan, MiB", "batches", "padding"),
 )
 
@@ -110,8 +106,7 @@ def measure(pairs: int, tokens: int) -> dict[str, Any]:
 
 def table(results: list[dict[str, Any]]) -> str:
     """Markdown, a line for each size."""
-    lines = [_COLUMNS, ("---:",) * len(_COLUMNS), *map(_cells, results)]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    return markdown_table(_COLUMNS, map(_cells, results), left=0) + "\n"
 
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
@@ -121,7 +116,7 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
         f"{row['seconds']:.2f}",
         f"{row['cpu_seconds']:.2f}",
         f"{row['cpu_seconds'] / row['pairs'] * 1e6:.3f}",
-        *("-" if number is None else f"{number / _MIB:,.0f}" for number in memory),
+        *(UNKNOWN if number is None else f"{number / _MIB:,.0f}" for number in memory),
         f"{row['batches']:,}",
         f"{row['padding_share']:.2%}",
     )
@@ -133,12 +128,30 @@ def _padding_share(plan: BatchPlan, sources: LengthArray, targets: LengthArray) 
 
 
 def _measure_alone(pairs: int, tokens: int) -> dict[str, Any]:
-    command = [sys.executable, "-m", __name__, str(pairs), str(tokens)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[1])
-    if done.returncode:
-        raise RuntimeError(f"Planning {pairs:,} pairs ended with status {done.returncode}: {done.stderr.strip()}")
-    return dict(json.loads(done.stdout))
+    with OwnProcess(f"Planning {pairs:,} pairs", measure, pairs, tokens) as process:
+        return dict(process.ask(dict))
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Measure time and memory of planning an epoch of batches.")
+    sizes = [1_000_000, 4_000_000, 16_000_000, WMT14_EN_FR]
+    parser.add_argument("--pairs", type=int, nargs="+", default=sizes, help="(default: 1, 4, 16, 36 million)")
+    budget = "tokens of each side of a micro-batch (default: %(default)s, an eighth of the paper's 25,000)"
+    parser.add_argument("--tokens", type=int, default=3125, help=budget)
+    parser.add_argument("--output", type=Path, default=Path("runs/planning_benchmark"))
+    return parser.parse_args()
+
+
+def main(arguments: argparse.Namespace) -> None:
+    for rows in benchmark_planning(arguments.pairs, arguments.tokens, arguments.output):
+        print(rows.splitlines()[-1], file=sys.stderr)
+    print(f"{rows}\nresults.json and table.md are in {arguments.output}.")
 
 
 if __name__ == "__main__":
-    print(json.dumps(measure(*map(int, sys.argv[1:]))))
+    from benchmarks import planning  # what another process is to run must be found by its module's name
+
+    try:
+        planning.main(parse())
+    except (OSError, RuntimeError, ValueError) as error:
+        sys.exit(f"error: {error}")

@@ -1,10 +1,11 @@
 """What the reports of all benchmarks share: three files from one object, and the cells of their tables."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmarks.chart import Panel, draw_bars
+from benchmarks.interleaved import Measurement, Ratio
 from vaswani_transformer.files.atomic_file import write_text
 from vaswani_transformer.files.json_files import write_json
 
@@ -21,9 +22,33 @@ def write_files(results: Results, table: str, panels: Sequence[Panel], axis: str
     draw_bars(panels, folder / "results.png", axis)
 
 
-def line(cells: Sequence[str]) -> str:
-    """A row of a table in Markdown."""
-    return f"| {' | '.join(cells)} |"
+def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, left: int) -> str:
+    """A table in Markdown; the first `left` columns hold words, the others numbers."""
+    rule = [*["---"] * left, *["---:"] * (len(header) - left)]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, rule, *rows))
+
+
+def speed_row(name: str, own: Measurement, work: Row, ratio: Ratio, cpu_ratio: Ratio) -> Row:
+    """What every benchmark says of a contestant's speed: its seconds, the `work` done in them, and its ratios to the first contestant."""
+    return {
+        "contestant": name,
+        "seconds": own.median_seconds,
+        "cpu_seconds": own.median_cpu_seconds,
+        **work,
+        "target_tokens_per_second": work["target_tokens"] / own.median_seconds,
+        "ratio": ratio._asdict(),
+        "cpu_ratio": cpu_ratio._asdict(),
+        "all_seconds": own.seconds,
+        "all_cpu_seconds": own.cpu_seconds,
+    }
+
+
+def grouped(rows: Iterable[Row], *keys: str) -> list[tuple[tuple[Any, ...], list[Row]]]:
+    """The rows that have the same values under `keys` together, in the order in which they were measured."""
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[key] for key in keys), []).append(row)
+    return list(groups.items())
 
 
 def ratio_cell(ratio: Row) -> str:

@@ -8,9 +8,9 @@ import pytest
 import torch
 from transformers import GenerationConfig, PreTrainedTokenizerBase
 
-from benchmarks.training import Settings, Shape
-from benchmarks.training_work import Batching, Work, plan_work
-from benchmarks.translation import ParallelFiles
+from benchmarks.training.measurement import Settings, Shape
+from benchmarks.training.work import Batching, Work, plan_work
+from benchmarks.translation.measurement import ParallelFiles
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 from vaswani_transformer.data.builtin.corpus import builtin_pairs
 from vaswani_transformer.data.encoding import EncodedCorpus

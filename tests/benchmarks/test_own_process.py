@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from benchmarks.own_process import OwnProcess
+from benchmarks.training.contestants import train_round
 
 MIB = 2**20
 
@@ -15,9 +16,9 @@ def test_rounds_are_done_there_on_so_many_threads_and_in_its_own_memory() -> Non
     """A round takes 300 MiB, which are free again when it is over."""
     own = "(__import__('os').getpid(), __import__('torch').get_num_threads(), len(b'1' * (300 << 20)))"
     before = torch.get_num_threads()
-    with OwnProcess("it", partial(SimpleNamespace, round=partial(eval, own))) as process:
+    with OwnProcess("it", partial(SimpleNamespace, round=partial(eval, own), device=torch.device("cpu"))) as process:
         at_first = process.memory()
-        rounds = [process.round(threads) for threads in (1, 3, 2)]
+        rounds = [process.ask(train_round, threads, False) for threads in (1, 3, 2)]
         at_last = process.memory()
     assert [threads for _, threads, _ in rounds] == [1, 3, 2]
     assert len({pid for pid, *_ in rounds} | {os.getpid()}) == 2
@@ -40,4 +41,4 @@ def test_a_process_that_dies_is_told_of() -> None:
         pytest.raises(RuntimeError, match="its process ended with status 3; there may be too little memory for all"),
         OwnProcess("it", partial(SimpleNamespace, round=partial(os._exit, 3))) as process,
     ):
-        process.round(1)
+        process.ask(train_round, 1, False)

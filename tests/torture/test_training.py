@@ -18,7 +18,8 @@ ROOT = Path(__file__).parents[2]
 def _torture(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     command = [
         sys.executable,
-        str(ROOT / "scripts" / "torture_training.py"),
+        "-m",
+        "tests.torture",
         "--folder",
         str(folder),
         *arguments,

@@ -1,18 +1,16 @@
 """The results of `benchmark_training` as JSON, as tables in Markdown and as a picture, all from the one object."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.chart import Panel
 from benchmarks.interleaved import Ratio
-from benchmarks.report import UNKNOWN, Results, Row, line, memory_cell, on_what, ratio_cell, write_files
+from benchmarks.report import UNKNOWN, Results, Row, grouped, markdown_table, memory_cell, on_what, ratio_cell, write_files
 
 _HEADER = (
     *("contestant", "target tokens/s", "times as fast (least-most)", "by CPU time", "of the targets padding"),
     *("of the matrix rate", "peak memory, MiB (beyond imports)"),
 )
 _LEADS_HEADER = ("shape", "threads", "ours", "against", "times as fast (least-most)", "by CPU time", "goal")
-_RIGHT = "---:"
 _GIVEN_BACK = "Those that wait have given free memory back, so that every round begins with getting it again. "
 
 
@@ -24,32 +22,20 @@ def write_report(results: Results, folder: Path) -> None:
 def table(results: Results) -> str:
     """Markdown: what was measured how, ours against the others with the goals, and a table for each shape and number of threads."""
     titles = results["contestants"]
-    leads = [line(_LEADS_HEADER), line(("---",) * 4 + (_RIGHT,) * 3)]
-    leads += [line(_lead_cells(row, titles)) for row in results["leads"]]
-    parts = [_caption(results), "\n".join(leads)]
-    for shape, threads, rows in _settings(results):
-        lines = [f"**{_title(results, shape)}; {_threads(threads)}**", ""]
-        lines += [line(_HEADER), line(("---",) + (_RIGHT,) * 6)]
-        lines += [line(_cells(row, titles[row["contestant"]])) for row in rows]
-        parts.append("\n".join(lines))
+    parts = [_caption(results), markdown_table(_LEADS_HEADER, (_lead_cells(row, titles) for row in results["leads"]), left=4)]
+    for (shape, threads), rows in grouped(results["speed"], "shape", "threads"):
+        cells = (_cells(row, titles[row["contestant"]]) for row in rows)
+        parts.append(f"**{_title(results, shape)}; {_threads(threads)}**\n\n{markdown_table(_HEADER, cells, left=1)}")
     return "\n\n".join(parts) + "\n"
 
 
 def panels(results: Results) -> list[Panel]:
     """A panel for each shape, a colour for each number of threads."""
     series: dict[str, dict[str, list[Ratio]]] = {}
-    for shape, threads, rows in _settings(results):
+    for (shape, threads), rows in grouped(results["speed"], "shape", "threads"):
         series.setdefault(shape, {})[_threads(threads)] = [Ratio(**row["ratio"]) for row in rows]
     names = list(results["contestants"].values())
     return [Panel(_title(results, shape).rpartition(", ")[0], names, dict(bars)) for shape, bars in series.items()]
-
-
-def _settings(results: Results) -> Iterator[tuple[str, int, list[Row]]]:
-    """Each shape and number of threads with its rows, in the order in which they were measured."""
-    groups: dict[tuple[str, int], list[Row]] = {}
-    for row in results["speed"]:
-        groups.setdefault((row["shape"], row["threads"]), []).append(row)
-    yield from ((*setting, rows) for setting, rows in groups.items())
 
 
 def _title(results: Results, shape: str) -> str:
@@ -104,7 +90,7 @@ def _caption(results: Results) -> str:
         f"that are not padding. Times as fast: target tokens a second against {first}, within each round, by the clock and by CPU time. "
         f"{_GIVEN_BACK if settings['give_back_memory'] else ''}"
         f"Dropout {settings['dropout']}, label smoothing {settings['label_smoothing']}, weights and Adam in float32; bfloat16 is autocast. "
-        "Ours is what scripts/train.py does in an update, reading the batch, the norm of the gradients and the check for finite losses "
+        "Ours is what `vaswani train` does in an update, reading the batch, the norm of the gradients and the check for finite losses "
         f"included. Ours and the loops take the same batches, of at most {settings['batch_tokens']:,} source and as many target tokens "
         f"with padding; the trainer takes {settings['trainer_sentences']} sentences, drawn at random or grouped by source length, and "
         "has its defaults (fused AdamW, clipping). Of the matrix rate: floating point operations of the model on its batches a second, "

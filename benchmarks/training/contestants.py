@@ -1,5 +1,8 @@
 """Who trains: our engine's own update, MarianMTModel in a plain loop, and MarianMTModel in transformers' trainer."""
 
+import ctypes
+import gc
+import platform
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +24,7 @@ from transformers import (
 
 from benchmarks.interleaved import Timed
 from benchmarks.stopwatch import Stopwatch
-from benchmarks.training_work import Batching, Work
+from benchmarks.training.work import Batching, Work
 from vaswani_transformer.data.batching import IGNORED_LABEL, collate
 from vaswani_transformer.interop.marian import marian_configuration
 from vaswani_transformer.training.building import build_model
@@ -42,8 +45,19 @@ class TrainingContestant(ABC):
         """All updates of the work, timed."""
 
 
+def train_round(contestant: TrainingContestant, threads: int, gives_back: bool) -> Timed:
+    """A round on so many of PyTorch's threads; `gives_back` returns free memory to the system after it (where the C library is glibc)."""
+    torch.set_num_threads(threads)
+    gc.collect()
+    timed = contestant.round()
+    if gives_back and platform.libc_ver()[0] == "glibc":
+        gc.collect()
+        ctypes.CDLL(None).malloc_trim(0)
+    return timed
+
+
 class Ours(TrainingContestant):
-    """What `scripts/train.py` runs: each update is one of `training.update.Updater`, with gradient norm and check for finite losses."""
+    """What `vaswani train` runs: each update is one of `training.update.Updater`, with gradient norm and check for finite losses."""
 
     def __init__(self, work: Work, *, precision: Literal["float32", "bfloat16"], compiled: bool = False) -> None:
         settings = replace(work.recipe.training, precision=precision, compile=compiled)

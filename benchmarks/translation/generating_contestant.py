@@ -5,6 +5,8 @@ from typing import Any
 import torch
 from transformers import AutoModelForSeq2SeqLM
 
+import vaswani_transformer  # noqa: F401 (registers our models)
+
 
 class GeneratingContestant:
     """Any sequence-to-sequence model; its search is that of its generation_config.json, but for the number of beams."""

@@ -1,7 +1,7 @@
 """Measure how fast a checkpoint translates, in how much memory and how well: ours, MarianMTModel and CTranslate2 side by side.
 
-    python scripts/benchmark_translation.py runs/NAME/averaged --source FILE --reference FILE --sentences 200
-    python scripts/benchmark_translation.py MODEL --set short a.en.gz a.de.gz --set long b.en.gz b.de.gz --batch-sizes 1 32
+    python -m benchmarks.translation runs/NAME/averaged --source FILE --reference FILE --sentences 200
+    python -m benchmarks.translation MODEL --set short a.en.gz a.de.gz --set long b.en.gz b.de.gz --batch-sizes 1 32
 
 One process, the same weights and batches for everybody, repeats in turn; ratios refer to the first contestant. Writes results.json,
 table.md and results.png into --output after each setting, and prints the table at the end. On a machine with a GPU it runs there.
@@ -9,13 +9,12 @@ table.md and results.png into --output after each setting, and prints the table 
 
 import argparse
 import sys
-from dataclasses import fields
 from pathlib import Path
 from typing import get_args
 
-from benchmarks.contestants import KINDS
-from benchmarks.translation import Lengths, ParallelFiles, Settings, benchmark_translation
-from benchmarks.translation_report import table, write_report
+from benchmarks.translation.contestants import KINDS
+from benchmarks.translation.measurement import Lengths, ParallelFiles, Settings, benchmark_translation
+from benchmarks.translation.report import table, write_report
 
 
 def parse() -> argparse.Namespace:
@@ -44,8 +43,7 @@ def main(a: argparse.Namespace) -> None:
     if (a.source is None) != (a.reference is None) or not (a.source or a.set):
         raise ValueError("Give --source and --reference, or --set NAME SOURCE REFERENCE.")
     single = [[a.name, a.source, a.reference]] if a.source else []
-    given = {field.name: getattr(a, field.name) for field in fields(Settings)}
-    settings = Settings(**{name: tuple(v) if isinstance(v, list) else v for name, v in given.items()})
+    settings = Settings.chosen(a)
     test_sets = [ParallelFiles(*three) for three in [*single, *a.set]]
     for results in benchmark_translation(a.model, test_sets, settings):
         write_report(results, a.output)

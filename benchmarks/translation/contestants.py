@@ -1,33 +1,19 @@
 """Who translates: one checkpoint as it is, packed, as a Marian model, and in CTranslate2."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
+from benchmarks.translation.contestant import Contestant
 from vaswani_transformer.files.json_files import read_json
 from vaswani_transformer.interop.folders import GNMT_AS_POWER
 from vaswani_transformer.interop.marian import export_marian
 
 EXTRA_LENGTH = 50
 """The limit of those whose settings cannot count from each source, where the checkpoint names no other."""
-
-
-class Contestant(Protocol):
-    """What is timed is `translate` alone."""
-
-    def prepare(self, batch: list[list[int]]) -> Any:
-        """Token ids of each source, its end among them, as `translate` wants them."""
-
-    def translate(self, batch: Any, beams: int, length: int | None = None) -> Any:
-        """The best hypothesis of each, in this contestant's own form; complete when it returns.
-
-        With `length`, of those that have exactly so many tokens, so that every contestant takes the same steps.
-        """
-
-    def token_ids(self, output: Any) -> list[list[int]]:
-        """What `translate` returned, without start, end and padding."""
 
 
 @dataclass(frozen=True)
@@ -58,12 +44,17 @@ class Entry:
     module: str
     arguments: dict[str, Any]
 
-    def load(self) -> Contestant:
+    @property
+    def build(self) -> Callable[[], Contestant]:
         """
         Raises:
             ImportError: its engine is not installed.
         """
-        return import_module(f".{self.module}", __package__).load(**self.arguments)
+        return partial(import_module(f".{self.module}", __package__).load, **self.arguments)
+
+    def load(self) -> Contestant:
+        """Build it in this process."""
+        return self.build()
 
 
 def _pytorch(title: str, dtype: str, *, export: str | None = None, packed: str | None = None) -> Kind:
@@ -74,7 +65,7 @@ KINDS = {
     "marian": _pytorch("MarianMTModel float32", "float32", export="marian"),
     "marian-bf16": _pytorch("MarianMTModel bfloat16", "bfloat16", export="marian"),
     "ctranslate2": Kind("CTranslate2 float32", "ctranslate2_contestant", "ctranslate2"),
-    "ctranslate2-as-ours": Kind("CTranslate2 float32, our search", "generating_ctranslate2", "ctranslate2"),
+    "ctranslate2-as-ours": Kind("CTranslate2 float32, our search", "ctranslate2_generating", "ctranslate2"),
     "ctranslate2-int8": Kind("CTranslate2 int8", "ctranslate2_contestant", "ctranslate2", "int8"),
     "ctranslate2-float16": Kind("CTranslate2 float16", "ctranslate2_contestant", "ctranslate2", "float16"),
     "ours": _pytorch("ours float32", "float32"),

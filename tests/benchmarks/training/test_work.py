@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.training_work import TRAINER_SENTENCES, Load, Work, plan_work, typical
+from benchmarks.training.work import TRAINER_SENTENCES, Load, Work, plan_work, typical
 from vaswani_transformer.training.cost import training_flops
 
 WorkMaker = Callable[..., Work]

@@ -7,7 +7,7 @@ import pytest
 import torch
 from transformers import MarianMTModel, PreTrainedTokenizerBase
 
-from benchmarks.contestants import KINDS, ON_CPU, Entry, enter
+from benchmarks.translation.contestants import KINDS, ON_CPU, Entry, enter
 from vaswani_transformer import VaswaniForConditionalGeneration
 from vaswani_transformer.interop.marian import export_marian
 from vaswani_transformer.packing import PackedLinear

@@ -1,6 +1,6 @@
 """CTranslate2 behind `generate`, so that it searches as the checkpoint says: `CTranslate2Model`."""
 
-from benchmarks.generating_contestant import GeneratingContestant
+from benchmarks.translation.generating_contestant import GeneratingContestant
 from vaswani_transformer.interop.ctranslate2 import CTranslate2Model
 
 

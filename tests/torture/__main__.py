@@ -1,7 +1,7 @@
 """Kill, starve and damage trainings, and see that each goes on to the bits of one that nothing disturbed.
 
-    python scripts/torture_training.py                     (60 kills and 4 of every other fault; some minutes)
-    python scripts/torture_training.py my_recipe.yaml --kills 200 --others 10 --seed 2
+    python -m tests.torture                     (60 kills and 4 of every other fault; some minutes)
+    python -m tests.torture my_recipe.yaml --kills 200 --others 10 --seed 2
 
 kill -9 at lines of code and at instants, SIGTERM, SIGINT, a full disk, a read-only one, out of memory, NaN, damaged states and checkpoints,
 two at once. The superuser's disks are real small ones; others' files are limited instead. Exit status: 0 if all were survived, 1 otherwise.
@@ -34,7 +34,7 @@ def main() -> int:
     recipe = load_recipe(a.recipe) if a.recipe else tiny_recipe()
     settings = TortureSettings(a.kills, a.others, a.seed, a.grace)
     folder = a.folder or Path(tempfile.mkdtemp(prefix="torture-"))
-    return 0 if torture(recipe, Path(__file__).with_name("train.py"), folder, settings) else 1
+    return 0 if torture(recipe, Path(__file__).parents[2] / "scripts" / "train.py", folder, settings) else 1
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import pytest
 from PIL import Image
 
 from benchmarks.interleaved import Ratio
-from benchmarks.training_report import panels, table, write_report
+from benchmarks.training.report import panels, table, write_report
 
 
 def speed(threads: int, contestant: str, ratio: float) -> dict[str, Any]:

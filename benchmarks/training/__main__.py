@@ -1,6 +1,6 @@
 """Measure how fast one optimisation update is: ours, MarianMTModel in a plain loop and in Seq2SeqTrainer, side by side in one run.
 
-    python scripts/benchmark_training.py --source train.en.gz --target train.de.gz --shapes tiny small base --threads 1 2
+    python -m benchmarks.training --source train.en.gz --target train.de.gz --shapes tiny small base --threads 1 2
 
 Everybody trains on the same corpus, in a process of its own, in rounds by turns; ratios refer to the first contestant. Writes results.json,
 table.md and results.png into --output after each setting, and prints the table at the end. On a machine with a GPU it runs there.
@@ -8,12 +8,11 @@ table.md and results.png into --output after each setting, and prints the table 
 
 import argparse
 import sys
-from dataclasses import fields
 from pathlib import Path
 
-from benchmarks.training import SHAPES, Settings, benchmark_training
-from benchmarks.training_contestants import KINDS
-from benchmarks.training_report import table, write_report
+from benchmarks.training.contestants import KINDS
+from benchmarks.training.measurement import SHAPES, Settings, benchmark_training
+from benchmarks.training.report import table, write_report
 
 
 def parse() -> argparse.Namespace:
@@ -37,8 +36,7 @@ def parse() -> argparse.Namespace:
 
 
 def main(a: argparse.Namespace) -> None:
-    given = {field.name: getattr(a, field.name) for field in fields(Settings) if field.name in a}
-    settings = Settings(**{name: tuple(v) if isinstance(v, list) else v for name, v in given.items()})
+    settings = Settings.chosen(a)
     results = {}
     for results in benchmark_training(a.source, a.target, settings):
         write_report(results, a.output)

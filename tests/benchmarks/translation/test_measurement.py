@@ -11,16 +11,15 @@ import pytest
 from sacrebleu import BLEU
 from transformers import PreTrainedTokenizerBase
 
-from benchmarks.contestants import ON_CPU
-from benchmarks.translation import Material, ParallelFiles, Settings, benchmark_translation
-from benchmarks.translation_report import write_report
+from benchmarks.translation.contestants import ON_CPU
+from benchmarks.translation.measurement import Material, ParallelFiles, Settings, benchmark_translation
+from benchmarks.translation.report import write_report
 from vaswani_transformer import VaswaniForConditionalGeneration
 from vaswani_transformer.translation.translate import translate
 
 pytest.importorskip("ctranslate2", reason="the extra `ctranslate2` is not installed")
 
-ROOT = Path(__file__).parents[2]
-SCRIPT = ROOT / "scripts" / "benchmark_translation.py"
+ROOT = Path(__file__).parents[3]
 QUICK = Settings(sentences=3, batch_sizes=(1, 2), beams=(2, 1), repeats=2, device="cpu", memory=False)
 
 
@@ -135,7 +134,7 @@ def test_what_cannot_be_measured_is_refused(checkpoint: Path, files: ParallelFil
 
 def run(*arguments: object) -> subprocess.CompletedProcess:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(SCRIPT), *map(str, arguments)]
+    command = [sys.executable, "-m", "benchmarks.translation", *map(str, arguments)]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
 
 

@@ -18,8 +18,10 @@ import torch
 from benchmarks.interleaved import Measurement, Ratio, cpu_ratios, interleave, wall_ratios
 from benchmarks.machine import circumstances, matrix_rate
 from benchmarks.own_process import OwnProcess
-from benchmarks.training_contestants import KINDS, ON_CPU, ON_GPU, current_device
-from benchmarks.training_work import TRAINER_SENTENCES, Work, plan_work
+from benchmarks.report import speed_row
+from benchmarks.settings import Rounds
+from benchmarks.training.contestants import KINDS, ON_CPU, ON_GPU, current_device, train_round
+from benchmarks.training.work import TRAINER_SENTENCES, Work, plan_work
 from vaswani_transformer.data.encoding import EncodedCorpus
 from vaswani_transformer.files.json_files import read_json
 from vaswani_transformer.recipe import Recipe, parse_recipe
@@ -69,14 +71,12 @@ _UPDATES_ON_GPU, _TOKENS_ON_CPU, _TOKENS_ON_GPU = 10, 4096, 25_000
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(Rounds):
     """What to measure.
 
     Attributes:
         shapes: names from `SHAPES`; by default tiny, small and base, on a GPU base and big.
         threads: of PyTorch, each number in turn.
-        contestants: names from `KINDS`, the first of them the reference of all ratios; by default those of the device.
-        repeats: rounds that are timed, after one that is not.
         updates: of a round; by default what the shape says, and 10 on a GPU.
         batch_tokens: most source and most target positions of a batch; by default 4,096, and 25,000 on a GPU.
         dropout: of every model.
@@ -86,20 +86,15 @@ class Settings:
 
     shapes: tuple[str, ...] = ()
     threads: tuple[int, ...] = (1,)
-    contestants: tuple[str, ...] = ()
-    repeats: int = 5
     updates: int | None = None
     batch_tokens: int | None = None
     dropout: float = 0.1
     give_back_memory: bool = False
 
     def __post_init__(self) -> None:
-        for name, known in (("shapes", SHAPES), ("contestants", KINDS)):
-            for unknown in (value for value in getattr(self, name) if value not in known):
-                raise ValueError(f"`{name}`: there is no {unknown!r}; choose from {', '.join(known)}.")
-        numbers = (*self.threads, self.repeats, self.updates, self.batch_tokens)
-        if not self.threads or any(number is not None and number < 1 for number in numbers):
-            raise ValueError("`threads`, `repeats`, `updates` and `batch_tokens` must be 1 or more.")
+        self.check_names("shapes", SHAPES)
+        self.check_names("contestants", KINDS)
+        self.check_numbers("threads", "repeats", "updates", "batch_tokens")
 
     def recipe(self, shape: Shape, source: str, target: str, batch_tokens: int) -> Recipe:
         """What one would train `shape` with on these two files."""
@@ -150,25 +145,21 @@ def benchmark_training(source: str, target: str, settings: Settings) -> Iterator
             planned = {batching: plan_work(batching, recipe, run, corpus, *sizes) for batching in batchings}
             works = {name: planned[KINDS[name].batches] for name in names}
             with ExitStack() as stack:
-                processes = {
-                    name: OwnProcess(KINDS[name].title, KINDS[name], works[name], gives_back=settings.give_back_memory) for name in names
-                }
+                processes = {name: OwnProcess(KINDS[name].title, KINDS[name], works[name]) for name in names}
                 for process in processes.values():
                     stack.enter_context(process)
                 for threads in settings.threads:
                     setting = {"shape": shape, "threads": threads}
-                    measured = _interleave(processes, threads, settings.repeats, f"{shape} ({threads} threads)")
+                    runs = {
+                        name: partial(process.ask, train_round, threads, settings.give_back_memory) for name, process in processes.items()
+                    }
+                    measured = interleave(runs, settings.repeats, title=f"{shape} ({threads} threads)")
                     rows = _speed(measured, works, _rates(results, threads), threads if on_cpu else None)
                     for row in rows:
                         row["memory"] = processes[row["contestant"]].memory()
                     results["speed"] += [setting | row for row in rows]
                     results["leads"] += [setting | lead for lead in _leads(shape, measured, works)]
                     yield results
-
-
-def _interleave(processes: dict[str, OwnProcess], threads: int, repeats: int, title: str) -> dict[str, Measurement]:
-    runs = {name: partial(process.round, threads) for name, process in processes.items()}
-    return interleave(runs, repeats, title=title)
 
 
 def _speed(
@@ -180,16 +171,17 @@ def _speed(
     by_cpu = _per_token(cpu_ratios(measured), works, first)
     rows = []
     for name, own in measured.items():
-        work, rate = works[name], rates[KINDS[name].options["precision"]]
-        load, seconds = work.load, own.median_seconds
-        row: dict[str, Any] = {"contestant": name, "seconds": seconds, "cpu_seconds": own.median_cpu_seconds}
-        row |= {"updates": len(work.batches), "pairs": load.pairs, "target_tokens": load.target_tokens}
-        row |= {"padding_share": 1 - load.target_tokens / load.padded_target_tokens}
-        row |= {"target_tokens_per_second": load.target_tokens / seconds}
-        busy = own.median_cpu_seconds / cpu_threads if cpu_threads else seconds
-        row |= {"flops": load.flops, "share_of_matrix_rate": load.flops / busy / rate}
-        row |= {"ratio": by_wall[name]._asdict(), "cpu_ratio": by_cpu[name]._asdict()}
-        rows.append(row | {"all_seconds": own.seconds, "all_cpu_seconds": own.cpu_seconds})
+        load = works[name].load
+        busy = own.median_cpu_seconds / cpu_threads if cpu_threads else own.median_seconds
+        work = {
+            "updates": len(works[name].batches),
+            "pairs": load.pairs,
+            "target_tokens": load.target_tokens,
+            "padding_share": 1 - load.target_tokens / load.padded_target_tokens,
+            "flops": load.flops,
+            "share_of_matrix_rate": load.flops / busy / rates[KINDS[name].options["precision"]],
+        }
+        rows.append(speed_row(name, own, work, by_wall[name], by_cpu[name]))
     return rows
 
 

@@ -1,6 +1,6 @@
 """CTranslate2 as one calls it: `Translator.translate_batch` on the names of tokens.
 
-This file needs nothing but CTranslate2: `memory` reads it by itself, in a process that loads neither PyTorch nor this package.
+This file needs nothing but CTranslate2, so that a process of its own loads neither PyTorch nor this package.
 """
 
 import json

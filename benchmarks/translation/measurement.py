@@ -4,7 +4,7 @@ Everybody gets the same weights and the same sentences in the same batches, sort
 detokenising are outside of what is timed.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
@@ -17,10 +17,13 @@ import torch
 from tqdm.auto import tqdm
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
-from benchmarks.contestants import ON_CPU, ON_GPU, STANDARD, Contestant, Entry, enter
 from benchmarks.interleaved import cpu_ratios, interleave, wall_ratios
 from benchmarks.machine import circumstances
-from benchmarks.memory import peak_memory
+from benchmarks.own_process import OwnProcess
+from benchmarks.report import speed_row
+from benchmarks.settings import Rounds
+from benchmarks.translation.contestant import Contestant, translate_all
+from benchmarks.translation.contestants import ON_CPU, ON_GPU, STANDARD, Entry, enter
 from vaswani_transformer.data.corpus import read_pairs
 from vaswani_transformer.engines import folder_sha256
 from vaswani_transformer.evaluation.bleu import score
@@ -49,13 +52,11 @@ class ParallelFiles:
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(Rounds):
     """What to measure.
 
     Attributes:
-        contestants: names from `contestants.KINDS`, the first of them the reference of all ratios; by default those of the device.
         sentences: how many of each test set to time, evenly spaced through the file; all by default. BLEU is of all, always.
-        repeats: rounds that are timed, after one that is not.
         threads: of each contestant.
         lengths: see `Lengths`. BLEU is always of translations that end by themselves.
         device: "cpu" or "cuda"; by default the second where there is one.
@@ -63,25 +64,17 @@ class Settings:
         memory: start every contestant alone, too, and see how much memory it takes, with translations that end by themselves.
     """
 
-    contestants: tuple[str, ...] = ()
     sentences: int | None = None
     batch_sizes: tuple[int, ...] = (1, 32)
     beams: tuple[int, ...] = (4, 1)
     lengths: tuple[Lengths, ...] = ("own",)
-    repeats: int = 5
     threads: int = 1
     device: str | None = None
     target_language: str = "de"
     memory: bool = True
 
     def __post_init__(self) -> None:
-        for name in ("sentences", "batch_sizes", "beams", "repeats", "threads"):
-            value = getattr(self, name)
-            numbers = value if isinstance(value, tuple) else (value,)
-            if not numbers or any(number is not None and number < 1 for number in numbers):
-                raise ValueError(f"`{name}` is {value}; it must be 1 or more.")
-            if len(set(numbers)) < len(numbers):
-                raise ValueError(f"`{name}` is {value}; name each number once.")
+        self.check_numbers("sentences", "batch_sizes", "beams", "repeats", "threads")
         unknown = set(self.lengths) - set(get_args(Lengths))
         if unknown or not self.lengths or len(set(self.lengths)) < len(self.lengths):
             raise ValueError(f"`lengths` is {self.lengths}; name {' or '.join(get_args(Lengths))}, or both, each once.")
@@ -131,6 +124,7 @@ def benchmark_translation(model_name: str, test_sets: Sequence[ParallelFiles], s
     if len({test_set.name for test_set in test_sets}) < len(test_sets):
         raise ValueError("Two test sets have the same name; give each its own.")
     device = settings.device or ("cuda" if torch.cuda.is_available() else "cpu")
+    used = None if device == "cpu" else _device_bytes_used
     names = settings.contestants or (ON_CPU if device == "cpu" else ON_GPU)
     folder = local_folder(model_name)
     tokenizer = AutoTokenizer.from_pretrained(folder)
@@ -147,7 +141,7 @@ def benchmark_translation(model_name: str, test_sets: Sequence[ParallelFiles], s
                     rows = _speed(contestants, material, batches, beams, lengths, settings)
                     if settings.memory and lengths == settings.lengths[0]:
                         for row, entry in zip(rows, entries, strict=True):
-                            row["memory"] = _memory(entry, material.ids_of(batches), beams, device)
+                            row["memory"] = peak_memory(entry, material.ids_of(batches), beams, device_bytes_used=used)
                     setting = {"test_set": material.name, "beams": beams, "lengths": lengths}
                     setting["batch_size"] = batch_size
                     results["speed"] += [setting | row for row in rows]
@@ -228,12 +222,8 @@ def _speed(
     for name, own in measured.items():
         outputs = [contestants[name].token_ids(output) for output in own.result]
         target_tokens = sum(len(tokens) for output in outputs for tokens in output)
-        row = {"contestant": name, "seconds": own.median_seconds, "cpu_seconds": own.median_cpu_seconds}
-        row |= {"sentences": sentences, "target_tokens": target_tokens}
-        row |= {"sentences_per_second": sentences / own.median_seconds}
-        row |= {"target_tokens_per_second": target_tokens / own.median_seconds}
-        row |= {"ratio": by_wall[name]._asdict(), "cpu_ratio": by_cpu[name]._asdict()}
-        rows.append(row | {"all_seconds": own.seconds, "all_cpu_seconds": own.cpu_seconds})
+        work = {"sentences": sentences, "target_tokens": target_tokens, "sentences_per_second": sentences / own.median_seconds}
+        rows.append(speed_row(name, own, work, by_wall[name], by_cpu[name]))
     return rows
 
 
@@ -241,9 +231,32 @@ def _translate(contestant: Contestant, batches: list[Any], beams: int, lengths: 
     return [contestant.translate(batch, beams, length) for batch, length in zip(batches, lengths, strict=True)]
 
 
-def _memory(entry: Entry, batches: list[list[list[int]]], beams: int, device: str) -> dict[str, Any]:
-    used = None if device == "cpu" else _device_bytes_used
-    return peak_memory(entry.module, entry.arguments, batches, beams, device_bytes_used=used)
+def peak_memory(
+    entry: Entry, batches: list[list[list[int]]], beams: int, *, device_bytes_used: Callable[[], int] | None = None
+) -> dict[str, int | None]:
+    """Load a contestant and translate in a process that does nothing else.
+
+    Args:
+        entry: the contestant.
+        batches: token ids of the sentences of each batch.
+        beams: of the search.
+        device_bytes_used: tells how much of an accelerator's memory is taken, by whomever; it is looked at while the process runs.
+
+    Returns:
+        `peak_bytes` and of it `imports_bytes`, as `OwnProcess.memory` has them; with `device_bytes_used` also `device_peak_bytes`, what was
+        taken above the use before.
+
+    Raises:
+        RuntimeError: the process failed; its own words are in the sentence.
+    """
+    if device_bytes_used is None:
+        with OwnProcess(entry.title, entry.build) as process:
+            process.ask(translate_all, batches, beams)
+            return process.memory()
+    looks = [device_bytes_used()]
+    with OwnProcess(entry.title, entry.build, meanwhile=lambda: looks.append(device_bytes_used())) as process:
+        process.ask(translate_all, batches, beams)
+        return process.memory() | {"device_peak_bytes": max(looks) - looks[0]}
 
 
 def _device_bytes_used() -> int:

@@ -5,7 +5,7 @@ from typing import Any
 from PIL import Image
 
 from benchmarks.interleaved import Ratio
-from benchmarks.translation_report import panels, table, write_report
+from benchmarks.translation.report import panels, table, write_report
 
 
 def cells(text: str) -> list[list[str]]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from benchmarks.chart import Panel
 from benchmarks.interleaved import Ratio
-from benchmarks.report import UNKNOWN, Results, Row, line, memory_cell, on_what, ratio_cell, write_files
+from benchmarks.report import UNKNOWN, Results, Row, grouped, markdown_table, memory_cell, on_what, ratio_cell, write_files
 
 _HEADER = (
     *("batch", "contestant", "sentences/s", "target tokens/s", "times as fast (least-most)", "by CPU time"),
@@ -24,12 +24,11 @@ def table(results: Results) -> str:
     quality = {(row["test_set"], row["beams"], row["contestant"]): row for row in results["quality"]}
     parts = [_caption(results)]
     for title, rows in _settings(results):
-        lines = [f"**{title}**", "", line(_HEADER), line(("---",) * 2 + ("---:",) * 7)]
-        for row in rows:
-            contestant = results["contestants"][row["contestant"]]
-            own = quality[row["test_set"], row["beams"], row["contestant"]]
-            lines.append(line(_cells(row, contestant, own)))
-        parts.append("\n".join(lines))
+        cells = (
+            _cells(row, results["contestants"][row["contestant"]], quality[row["test_set"], row["beams"], row["contestant"]])
+            for row in rows
+        )
+        parts.append(f"**{title}**\n\n{markdown_table(_HEADER, cells, left=2)}")
     return "\n\n".join(parts) + "\n"
 
 
@@ -45,13 +44,10 @@ def panels(results: Results) -> list[Panel]:
 
 
 def _settings(results: Results) -> Iterator[tuple[str, list[Row]]]:
-    """The rows of each test set, number of beams and kind of lengths under their title, in the order in which they were measured."""
-    groups: dict[str, list[Row]] = {}
-    for row in results["speed"]:
-        search = "greedy" if row["beams"] == 1 else f"beam {row['beams']}"
-        forced = ", as long as the references" if row["lengths"] == "references" else ""
-        groups.setdefault(f"{row['test_set']}, {search}{forced}", []).append(row)
-    yield from groups.items()
+    """The rows of each test set, number of beams and kind of lengths, under their title."""
+    for (test_set, beams, lengths), rows in grouped(results["speed"], "test_set", "beams", "lengths"):
+        search = "greedy" if beams == 1 else f"beam {beams}"
+        yield f"{test_set}, {search}{', as long as the references' if lengths == 'references' else ''}", rows
 
 
 def _cells(row: Row, title: str, quality: Row) -> tuple[str, ...]:

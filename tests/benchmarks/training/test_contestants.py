@@ -6,8 +6,8 @@ import torch
 from accelerate.state import AcceleratorState
 from torch.nn.functional import log_softmax
 
-from benchmarks.training_contestants import KINDS, ON_CPU, ON_GPU, HuggingFaceTrainer, Ours, PlainLoop, marian
-from benchmarks.training_work import Work
+from benchmarks.training.contestants import KINDS, ON_CPU, ON_GPU, HuggingFaceTrainer, Ours, PlainLoop, marian
+from benchmarks.training.work import Work
 from vaswani_transformer.training.update import load_batch
 
 WorkMaker = Callable[..., Work]

@@ -1,0 +1,1 @@
+"""How fast an optimisation update is, and in how much memory, beside others."""

@@ -1,0 +1,1 @@
+"""How fast, how well and in how much memory a checkpoint translates, beside others."""
