@@ -40,10 +40,10 @@ def commands() -> list[list[str]]:
 
 
 @cache
-def help_of(script: str) -> str:
-    command, environment = [sys.executable, script, "--help"], os.environ | {"PYTHONPATH": str(ROOT)}
+def help_of(*program: str) -> str:
+    command, environment = [sys.executable, *program, "--help"], os.environ | {"PYTHONPATH": str(ROOT)}
     shown = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
-    assert shown.returncode == 0, f"{script} --help failed: {shown.stderr[-500:]}"
+    assert shown.returncode == 0, f"{shlex.join(program)} --help failed: {shown.stderr[-500:]}"
     return shown.stdout
 
 
@@ -53,16 +53,22 @@ def check_command(words: list[str]) -> None:
         words = words[1:]
     if words[0] in NOT_OURS or words[:3] == ["python", "-m", "venv"]:
         return
+    if words[:2] == ["python", "-m"]:
+        check_options(words[3:], help_of("-m", words[2]), words[2])
+        return
     script = next((word for word in words if word.startswith("scripts/") and word.endswith((".py", ".sh"))), None)
     assert script is not None, f"nobody tests the command {shlex.join(words)}"
     launcher = words[: words.index(script)]
     assert launcher[:1] == ["bash"] or launcher[-1:] == ["python"] or launcher[:2] == ["accelerate", "launch"]
     assert (ROOT / script).is_file(), f"{script} does not exist"
     arguments = words[words.index(script) + 1 :]
-    for option in (word.partition("=")[0] for word in arguments if word.startswith("--")):
-        known = help_of(script) if script.endswith(".py") else (ROOT / script).read_text(encoding="utf-8")
-        assert re.search(rf"(?<![\w-]){re.escape(option)}(?![\w-])", known), f"{script} does not know {option}"
+    check_options(arguments, help_of(script) if script.endswith(".py") else (ROOT / script).read_text(encoding="utf-8"), script)
     check_recipe(arguments)
+
+
+def check_options(arguments: list[str], known: str, program: str) -> None:
+    for option in (word.partition("=")[0] for word in arguments if word.startswith("--")):
+        assert re.search(rf"(?<![\w-]){re.escape(option)}(?![\w-])", known), f"{program} does not know {option}"
 
 
 def check_recipe(arguments: list[str]) -> None:
