@@ -14,6 +14,7 @@ from transformers.generation import (
 from transformers.generation.streamers import BaseStreamer
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
+from vaswani_transformer.decoder_step import DecoderStep
 from vaswani_transformer.decoding import PAPER_SEARCH, EarliestEnd, in_place
 
 PAD, BOS, EOS = 0, 1, 2
@@ -139,10 +140,11 @@ def test_the_early_stop_changes_nothing(alpha: float, wanted: int) -> None:
         assert_same(search(model, SOURCES, **settings), full)
 
 
-def test_the_early_stop_saves_steps() -> None:
+def test_the_early_stop_saves_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     model = build_model(5)
     steps: list[int] = []
-    model.lm_head.register_forward_hook(lambda module, inputs, output: steps.append(output[..., 0].numel()))
+    step = DecoderStep.__call__
+    monkeypatch.setattr(DecoderStep, "__call__", lambda self, tokens, *rest: steps.append(tokens.numel()) or step(self, tokens, *rest))
     search(model, SOURCES, extra_length=40)
     rows, few = list(steps), len(steps)
     steps.clear()

@@ -8,7 +8,7 @@ from transformers.generation import GenerationMixin
 
 from tests.test_decoder_step import MASK, SETTINGS, build_model
 from vaswani_transformer import VaswaniForConditionalGeneration
-from vaswani_transformer.bare_layers import MANY_SENTENCES
+from vaswani_transformer.bare_layers import MANY_SENTENCES, BareLayer
 from vaswani_transformer.encoder_pass import encode
 
 IDS = torch.randint(3, 30, MASK.shape, generator=torch.Generator().manual_seed(0))
@@ -36,11 +36,11 @@ def test_many_sentences_get_what_a_few_get(mask: torch.Tensor | None) -> None:
 
 
 @torch.no_grad()
-def test_padding_is_not_multiplied() -> None:
-    encoder, rows = build_model().get_encoder(), []
-    for layer in encoder.layers:
-        layer.fc1.register_forward_hook(lambda module, inputs, output: rows.append(len(inputs[0])))
-    encode(encoder, IDS, MASK)
+def test_padding_is_not_multiplied(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows: list[int] = []
+    feed_forward = BareLayer.feed_forward
+    monkeypatch.setattr(BareLayer, "feed_forward", lambda self, x: rows.append(len(x)) or feed_forward(self, x))
+    encode(build_model().get_encoder(), IDS, MASK)
     assert rows == [int(MASK.sum())] * 2
 
 

@@ -5,13 +5,20 @@ At batch 1 the products take less time than Python needs to walk through modules
 Shapes: B sentences, T tokens of each, H heads, D = d_model, K = d_k = d_v.
 """
 
-from typing import Any
+from types import NoneType
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import nn
 from torch.nn.functional import layer_norm, linear, scaled_dot_product_attention, softmax
+from torch.nn.modules.module import _has_any_global_hook
+from transformers.activations import ACT2CLS
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from .packing import Function, PackedLinear
+
+Module = TypeVar("Module", bound=nn.Module)
 
 MANY_SENTENCES = 16
 """From how many on one product for the heads of all is faster on a CPU than PyTorch's attention, which takes them one by one."""
@@ -74,9 +81,7 @@ def attention_weights(queries: torch.Tensor, keys: torch.Tensor, mask: torch.Ten
 
 
 def bare(module: nn.Module) -> Function:
-    """The cheapest function that does what `module` does: without a module's call where nobody has hooked on to it."""
-    if module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module):
-        return module
+    """The cheapest function that does what `module` does, which `is_as_written`: without a module's call."""
     if type(module) is nn.Linear:
         weight, bias = module.weight, module.bias
         return lambda x: linear(x, weight, bias)
@@ -85,7 +90,7 @@ def bare(module: nn.Module) -> Function:
         return lambda x: layer_norm(x, shape, scale, shift, eps)
     if type(module) is nn.ReLU:
         return torch.relu
-    return module.forward if isinstance(module, (PackedLinear, nn.Identity)) else module
+    return module.forward
 
 
 def hiding(visible: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
@@ -112,20 +117,85 @@ class Unpadded:
         return rows.new_zeros(self.shape.numel(), rows.shape[-1]).index_copy_(0, self.places, rows)
 
 
-def can_run_bare(stack: Any) -> bool:
-    """Whether the layers of `stack`, an encoder or a decoder, may run as `BareLayer`."""
+class Written(NamedTuple):
+    """What a class computes, as it was written."""
+
+    forward: Any
+    methods: frozenset[str]
+    """Names of all its methods, none of which an instance may have as its own."""
+    heeds_training: bool
+    """Whether it does something else while it is trained."""
+
+
+WRITTEN: dict[type[nn.Module], Written] = {}
+"""The classes whose modules a search may replace by functions: these alone, and no subclass of theirs."""
+
+
+def replaceable(written: type[Module], heeds_training: bool = True) -> type[Module]:
+    """Say that a search computes what modules of this class do."""
+    methods = frozenset(name for name in dir(written) if callable(getattr(written, name)))
+    WRITTEN[written] = Written(written.forward, methods, heeds_training)
+    return written
+
+
+replaceable(nn.Dropout)
+for basic in (nn.Linear, nn.LayerNorm, nn.Embedding, nn.ModuleList, nn.Identity, PackedLinear):
+    replaceable(basic, heeds_training=False)
+for elementwise in ACT2CLS.values():
+    replaceable(elementwise[0] if isinstance(elementwise, tuple) else elementwise, heeds_training=False)
+
+
+def is_as_written(model: nn.Module) -> bool:
+    """Whether `model` is, down to its last module, what its classes say: nobody's subclass, wrapper, adapter, hook or method in it.
+
+    A search replaces such a model, in evaluation, by functions; any other goes through its own `forward`.
+    """
+    if _has_any_global_hook():
+        return False
+    config, parts = getattr(model, "config", None), [model]
+    for part in parts:  # which grows
+        own, written = vars(part), WRITTEN.get(type(part))
+        if written is None or not (_is_quiet(own, written) and _has_methods_of(written, part)) or own.get("config", config) is not config:
+            return False
+        parts.extend(child for child in own["_modules"].values() if child is not None)
+    return True
+
+
+def can_run_bare(model: Any) -> bool:
+    """Whether a search may run the layers of `model`, an encoder and decoder, as `BareLayer`: it computes the same function."""
     return (
-        getattr(stack, "can_run_bare", False)
-        and not stack.training
-        and stack.config.head_dim == stack.config.value_head_dim
-        and stack.config._attn_implementation in ("eager", "sdpa")
-        and _is_untouched(stack)
+        is_as_written(model)
+        and model.config.head_dim == model.config.value_head_dim
+        and _attends_as_written(model.config._attn_implementation)
     )
 
 
-def _is_untouched(stack: nn.Module) -> bool:
-    """Whether nobody (such as Accelerate, where a model is larger than its device) must be told when a part of `stack` runs."""
-    return not any(part._forward_hooks or part._forward_pre_hooks or "forward" in vars(part) for part in stack.modules())
+def _attends_as_written(implementation: str) -> bool:
+    """Whether it is equation 1 or PyTorch's function of it, and nobody has registered another under its name."""
+    registered = ALL_ATTENTION_FUNCTIONS.get(implementation)
+    return (implementation == "eager" and registered is None) or (implementation == "sdpa" and registered is sdpa_attention_forward)
 
 
-__all__ = ["BareLayer"]
+def _is_quiet(own: dict[str, Any], written: Written) -> bool:
+    """Whether the module with these attributes does nothing but call `forward`, for evaluation, with ordinary weights."""
+    if (own["training"] and written.heeds_training) or "_compiled_call_impl" in own:
+        return False
+    for hook in (*own["_forward_hooks"].values(), *own["_forward_pre_hooks"].values()):
+        # transformers' own stay where outputs were recorded once, and do nothing unless they are recorded again.
+        if getattr(hook, "__module__", None) != "transformers.utils.output_capturing":
+            return False
+    return all(type(weight) in (nn.Parameter, NoneType) for weight in own["_parameters"].values())
+
+
+def _has_methods_of(written: Written, part: nn.Module) -> bool:
+    """Whether `part` has the methods that its class was written with."""
+    own, kind = vars(part), type(part)
+    if written.forward is not kind.forward:
+        return False
+    if written.methods.isdisjoint(own):
+        return True
+    # Libraries that have wrapped a method put it back as it was, but on the instance.
+    return all(own[name] == getattr(kind, name).__get__(part) for name in written.methods.intersection(own))
+
+
+__all__ = ["BareLayer", "can_run_bare", "replaceable"]

@@ -20,10 +20,9 @@ from transformers.generation import GenerationMixin, GenerationMode, logits_proc
 from transformers.generation.stopping_criteria import EosTokenCriteria, MaxLengthCriteria
 from transformers.modeling_outputs import BaseModelOutput
 
-from .bare_layers import can_run_bare
 from .beam_search import GnmtBeamSearch, greedy_search
 from .encoder_pass import encode
-from .stepping import DecoderSteps, can_step, steps_of
+from .stepping import UNDERSTOOD, DecoderSteps, can_step, runs_bare, steps_of
 
 PAPER_SEARCH: dict[str, Any] = {
     "num_beams": 4,
@@ -68,6 +67,7 @@ class PaperSearch(GenerationMixin):
         for name in ("length_penalty_type", "extra_length"):
             setattr(prepared, name, model_kwargs.pop(name, getattr(prepared, name, None)))
         check_search_settings(prepared)
+        vars(prepared).pop("_runs_bare", None)  # of a search before, with these settings
         return prepared, model_kwargs
 
     def _prepare_generated_length(
@@ -102,11 +102,12 @@ class PaperSearch(GenerationMixin):
         generation_config: GenerationConfig,
     ) -> dict[str, Any]:
         """Encode the sources (transformers 5.17 has another name for this, and encodes padding, too)."""
-        encoder, mask = self.get_encoder(), model_kwargs.get("attention_mask")
+        mask = model_kwargs.get("attention_mask")
+        for_encoder = {name for name, value in model_kwargs.items() if value is not None and not name.startswith("decoder_")}
         is_recorded = generation_config.output_attentions or generation_config.output_hidden_states
-        is_plain = model_input_name in (None, "input_ids") and (mask is None or mask.ndim == 2)
-        if not is_recorded and is_plain and can_run_bare(encoder):
-            encoded = encode(encoder, inputs_tensor, mask)
+        is_plain = model_input_name in (None, "input_ids") and (mask is None or mask.ndim == 2) and for_encoder <= UNDERSTOOD
+        if not is_recorded and is_plain and runs_bare(self, generation_config):
+            encoded = encode(self.get_encoder(), inputs_tensor, mask)
             return {**model_kwargs, "encoder_outputs": BaseModelOutput(last_hidden_state=encoded)}
         return super()._prepare_text_encoder_decoder_kwargs_for_generation(inputs_tensor, model_kwargs, model_input_name, generation_config)
 

@@ -28,7 +28,7 @@ from transformers.utils import TransformersKwargs, can_return_tuple
 from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
-from .bare_layers import attention_weights
+from .bare_layers import attention_weights, replaceable
 from .configuration_vaswani import VaswaniConfig
 from .decoding import PaperSearch
 from .packing import WeightType, is_packed, pack_linear_layers
@@ -154,6 +154,7 @@ class VaswaniAttention(nn.Module):
         return self.out_proj(heads.flatten(-2)), weights
 
 
+@replaceable
 class VaswaniSelfAttention(VaswaniAttention):
     """Attention over the sequence itself (section 3.2.3): all of it, or in the decoder what came before."""
 
@@ -186,6 +187,7 @@ class VaswaniSelfAttention(VaswaniAttention):
         return self.attend(queries, keys, values, attention_mask, **kwargs)
 
 
+@replaceable
 class VaswaniCrossAttention(VaswaniAttention):
     """Attention over the encoded source (section 3.2.3), whose keys and values are computed once."""
 
@@ -238,6 +240,7 @@ class VaswaniLayer(GradientCheckpointingLayer):
         return self.fc2(self.activation_dropout(self.activation_fn(self.fc1(x))))
 
 
+@replaceable
 class VaswaniEncoderLayer(VaswaniLayer):
     """Self-attention, then feed-forward (section 3.1, encoder)."""
 
@@ -257,6 +260,7 @@ class VaswaniEncoderLayer(VaswaniLayer):
         return self.add_and_norm(self.final_layer_norm, x, self.feed_forward(x))
 
 
+@replaceable
 class VaswaniDecoderLayer(VaswaniLayer):
     """Self-attention over the past, attention over the source, then feed-forward (section 3.1, decoder)."""
 
@@ -343,9 +347,6 @@ class VaswaniPreTrainedModel(PreTrainedModel):
 class VaswaniStack(VaswaniPreTrainedModel):
     """What encoder and decoder share: token embeddings (section 3.4) plus positions (section 3.5)."""
 
-    can_run_bare = True
-    """A search may run the layers as `BareLayer`; a subclass that computes something else says no."""
-
     def __init__(self, config: VaswaniConfig, vocab_size: int) -> None:
         super().__init__(config)
         self.embed_tokens = nn.Embedding(vocab_size, config.d_model)
@@ -420,6 +421,7 @@ def check_ids(ids: torch.Tensor, entries: int, what: str, remedy: str) -> None:
         raise ValueError(f"{what} {wrong}, which is outside of 0 to {entries - 1}; {remedy}.")
 
 
+@replaceable
 class VaswaniEncoder(VaswaniStack):
     """N identical layers over the source (section 3.1)."""
 
@@ -460,6 +462,7 @@ class VaswaniEncoder(VaswaniStack):
         return BaseModelOutput(last_hidden_state=x)
 
 
+@replaceable
 class VaswaniDecoder(VaswaniStack):
     """N identical layers over the target's past and the encoded source (section 3.1)."""
 
@@ -525,6 +528,7 @@ class VaswaniDecoder(VaswaniStack):
         return BaseModelOutputWithPastAndCrossAttentions(last_hidden_state=x, past_key_values=past_key_values)
 
 
+@replaceable
 class VaswaniModel(VaswaniPreTrainedModel):
     """The encoder-decoder without the softmax (Figure 1)."""
 
@@ -595,6 +599,7 @@ class VaswaniModel(VaswaniPreTrainedModel):
         )
 
 
+@replaceable
 class VaswaniForConditionalGeneration(PaperSearch, VaswaniPreTrainedModel, GenerationMixin):
     """The encoder-decoder and the map before the softmax (section 3.4): the embeddings."""
 

@@ -15,6 +15,9 @@ from transformers.utils import ModelOutput
 from .bare_layers import can_run_bare, hiding
 from .decoder_step import DecoderStep
 
+UNDERSTOOD = {"attention_mask", "encoder_outputs", "past_key_values", "use_cache"}
+"""The arguments of a model that `DecoderSteps` knows."""
+
 
 class Steps(Protocol):
     """What a search asks of a model."""
@@ -68,9 +71,17 @@ def steps_of(
     return ModelSteps(model, input_ids, config, model_kwargs, beams)
 
 
+def runs_bare(model: Any, config: GenerationConfig) -> bool:
+    """Whether `model` computes what a search has functions for; found out once and noted on the search's own settings."""
+    if "_runs_bare" not in vars(config):
+        config._runs_bare = can_run_bare(model)
+    return config._runs_bare
+
+
 def can_step(model: Any, config: GenerationConfig, model_kwargs: dict[str, Any]) -> bool:
     """Whether `DecoderSteps` does what these settings ask for; it has no use for a cache."""
-    cache = model_kwargs.get("past_key_values")
+    cache, mask = model_kwargs.get("past_key_values"), model_kwargs.get("attention_mask")
+    given = {name for name, value in model_kwargs.items() if value is not None}
     records = (
         config.output_attentions,
         config.output_hidden_states,
@@ -78,11 +89,11 @@ def can_step(model: Any, config: GenerationConfig, model_kwargs: dict[str, Any])
         config.output_logits,
     )
     return (
-        can_run_bare(model.get_decoder())
+        runs_bare(model, config)
         and not (config.return_dict_in_generate and any(records))
         and config.use_cache
-        and model_kwargs.get("decoder_attention_mask") is None
-        and model_kwargs.get("decoder_inputs_embeds") is None
+        and given <= UNDERSTOOD
+        and (mask is None or mask.ndim == 2)
         and (cache is None or (is_dynamic(cache) and cache.get_seq_length() == 0))
     )
 
@@ -112,8 +123,9 @@ class ModelSteps:
 
     @property
     def can_shrink(self) -> bool:
+        # What somebody has changed may know the rows of its batch, such as an adapter for each.
         cache = self.model_kwargs.get("past_key_values")
-        return cache is None or is_dynamic(cache)
+        return runs_bare(self.model, self.config) and (cache is None or is_dynamic(cache))
 
     def first(self) -> torch.Tensor:
         self.outputs = self.model._prefill(self.input_ids, self.config, self.model_kwargs)
@@ -127,7 +139,8 @@ class ModelSteps:
         self.input_ids = torch.cat((self.input_ids[chosen], tokens.view(-1, 1)), dim=-1)
         if self.model_kwargs.get("past_key_values") is not None:
             # The cross-attention's keys and values are the same for all hypotheses of a sentence.
-            self.model_kwargs["past_key_values"].self_attention_cache.reorder_cache(chosen)
+            cache = self.model_kwargs["past_key_values"]
+            getattr(cache, "self_attention_cache", cache).reorder_cache(chosen)
         newest = 1 if self.model_kwargs["use_cache"] else None
         inputs = self.model.prepare_inputs_for_generation(self.input_ids, next_sequence_length=newest, **self.model_kwargs)
         self.outputs = self.model(**inputs, return_dict=True)
