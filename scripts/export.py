@@ -22,7 +22,7 @@ USES = {
 def export(folder: Path, out: Path, to: str, quantization: str | None) -> Path:
     """Write `out`; each engine's module is imported only where it is asked for."""
     if to == "ctranslate2":
-        from vaswani_transformer.interop.ctranslate2 import export_ctranslate2
+        from vaswani_transformer.interop.ctranslate2_export import export_ctranslate2
 
         return export_ctranslate2(folder, out, quantization)
     if quantization is not None:

@@ -11,9 +11,9 @@ Exit status: 0; 3 if some lines failed (0 under accelerate launch); 130 if someb
 import argparse
 import sys
 
-from vaswani_transformer.engines import ENGINES, load_engine
 from vaswani_transformer.strict_yaml import parse_override
 from vaswani_transformer.translation.job import JobSettings, translate_file
+from vaswani_transformer.translation.loading import ENGINES, load_engine
 from vaswani_transformer.translation.processes import exit_status
 from vaswani_transformer.translation.translate import Translator
 

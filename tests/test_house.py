@@ -31,13 +31,14 @@ LAYERS: list[list[tuple[str, ...]]] = [
     [("files",)],
     [("strict_yaml",)],
     [("recipe", "run_folder")],
+    [("interop.length_penalty",)],
+    [("interop.ctranslate2",)],  # an engine, which the door in translation opens
     [("translation",)],
     [("data",)],
     [("evaluation",)],
     [("training",)],
     [("training.engine",)],
     [("interop",)],
-    [("engines",)],
     [("report",)],
     [("hub",)],
     [("interop.conversion",)],  # ends with a card

@@ -43,7 +43,7 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pyt
 def test_broken_json_is_named_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "facts.json"
     path.write_text('{\n"a": 1,\n"b": }\n', encoding="utf-8")
-    with pytest.raises(ValueError, match=r"facts\.json:3 is not valid JSON .*run the stage again"):
+    with pytest.raises(ValueError, match=r"facts\.json:3 is not valid JSON .*run again what wrote it"):
         read_json(path)
     with pytest.raises(FileNotFoundError):
         read_json(tmp_path / "absent.json")

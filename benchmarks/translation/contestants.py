@@ -9,7 +9,7 @@ from typing import Any
 
 from benchmarks.translation.contestant import Contestant
 from vaswani_transformer.files.json_files import read_json
-from vaswani_transformer.interop.folders import GNMT_AS_POWER
+from vaswani_transformer.interop.length_penalty import GNMT_AS_POWER
 from vaswani_transformer.interop.marian import export_marian
 
 EXTRA_LENGTH = 50
@@ -121,7 +121,7 @@ def _exported(kind: Kind, folder: Path, scratch: Path) -> Path:
         return out
     if kind.export == "marian":
         return export_marian(folder, out)
-    from vaswani_transformer.interop.ctranslate2 import export_ctranslate2  # an extra
+    from vaswani_transformer.interop.ctranslate2_export import export_ctranslate2  # an extra
 
     return export_ctranslate2(folder, out, kind.quantization)
 

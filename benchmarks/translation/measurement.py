@@ -25,12 +25,11 @@ from benchmarks.settings import Rounds
 from benchmarks.translation.contestant import Contestant, translate_all
 from benchmarks.translation.contestants import ON_CPU, ON_GPU, STANDARD, Entry, enter
 from vaswani_transformer.data.corpus import read_pairs
-from vaswani_transformer.engines import folder_sha256
 from vaswani_transformer.evaluation.bleu import score
 from vaswani_transformer.evaluation.report import spread_evenly, text_sha256
 from vaswani_transformer.files.json_files import read_json
 from vaswani_transformer.recipe import CorpusSpec
-from vaswani_transformer.translation.checkpoint import local_folder
+from vaswani_transformer.translation.loading import folder_sha256, local_folder
 
 _ENGINES = ("ctranslate2", "sacrebleu")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from vaswani_transformer.files.atomic_folder import atomic_folder, explained, make_folder, remove_folder, sweep
+from vaswani_transformer.files.atomic_folder import atomic_folder, explained, make_folder, new_folder, remove_folder, sweep
 
 
 def test_a_failed_block_leaves_the_old_folder_and_nothing_else(tmp_path: Path) -> None:
@@ -105,3 +105,19 @@ def test_the_names_of_new_folders_are_on_the_disk_too(tmp_path: Path, monkeypatc
     monkeypatch.setattr("vaswani_transformer.files.atomic_folder.flush_to_disk", flushed.append)
     make_folder(tmp_path / "a" / "b")
     assert flushed == [tmp_path, tmp_path / "a"]
+
+
+def test_a_folder_in_use_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with new_folder(tmp_path / "empty") as unfinished:
+        (unfinished / "file").write_text("mine")
+    with pytest.raises(FileExistsError, match="exists and is not empty"), new_folder(tmp_path / "empty"):
+        pass
+    assert (tmp_path / "empty" / "file").read_text() == "mine"
+
+
+def test_nothing_is_left_of_an_export_that_failed(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError), new_folder(tmp_path / "out") as unfinished:
+        (unfinished / "file").write_text("half")
+        raise ZeroDivisionError
+    assert list(tmp_path.iterdir()) == []

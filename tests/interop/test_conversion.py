@@ -72,7 +72,8 @@ def test_it_averages(joined: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["joined", "separate"])
 def test_it_exports_to_ctranslate2(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     pytest.importorskip("ctranslate2", reason="the extra `ctranslate2` is not installed")
-    from vaswani_transformer.interop.ctranslate2 import CTranslate2Model, export_ctranslate2
+    from vaswani_transformer.interop.ctranslate2 import CTranslate2Model
+    from vaswani_transformer.interop.ctranslate2_export import export_ctranslate2
 
     folder = request.getfixturevalue(kind)
     export_ctranslate2(folder, tmp_path / "out")
@@ -89,7 +90,8 @@ def test_it_exports_to_ctranslate2(kind: str, request: pytest.FixtureRequest, tm
 
 def test_a_forced_end_and_a_bias_survive_ctranslate2(separate: Path, tmp_path: Path) -> None:
     pytest.importorskip("ctranslate2", reason="the extra `ctranslate2` is not installed")
-    from vaswani_transformer.interop.ctranslate2 import CTranslate2Model, export_ctranslate2
+    from vaswani_transformer.interop.ctranslate2 import CTranslate2Model
+    from vaswani_transformer.interop.ctranslate2_export import export_ctranslate2
 
     model, tokenizer = (
         VaswaniForConditionalGeneration.from_pretrained(separate),

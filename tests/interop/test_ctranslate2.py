@@ -11,7 +11,8 @@ from vaswani_transformer import VaswaniForConditionalGeneration
 from vaswani_transformer.translation.translate import translate
 
 pytest.importorskip("ctranslate2", reason="the extra `ctranslate2` is not installed")
-from vaswani_transformer.interop.ctranslate2 import CTranslate2Model, export_ctranslate2
+from vaswani_transformer.interop.ctranslate2 import CTranslate2Model
+from vaswani_transformer.interop.ctranslate2_export import export_ctranslate2
 
 Saved = Callable[..., tuple[Path, VaswaniForConditionalGeneration]]
 Batch = dict[str, torch.Tensor]
@@ -279,7 +280,7 @@ def test_the_folder_is_all_that_is_needed(saved: Saved, tmp_path: Path) -> None:
 
 def test_what_is_no_export_is_refused(saved: Saved, tmp_path: Path) -> None:
     folder, _ = saved()
-    with pytest.raises(FileNotFoundError, match=r"model\.bin is missing; make one with scripts/export\.py"):
+    with pytest.raises(FileNotFoundError, match=r"model\.bin is missing; make one with vaswani export"):
         load(folder)
     with pytest.raises(ValueError, match="no quantization 'int4'; choose one of int8,"):
         export_ctranslate2(folder, tmp_path / "out", "int4")

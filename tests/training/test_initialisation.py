@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import FSMTTokenizer, MarianConfig, MarianMTModel, PreTrainedTokenizerFast
+from transformers import MarianConfig, MarianMTModel, PreTrainedTokenizerFast
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration, train_tokenizer
 from vaswani_transformer.data.bpe import extend_tokenizer
 from vaswani_transformer.files.json_files import read_json
+from vaswani_transformer.interop.fairseq_tokenizer import fairseq_tokenizer
 from vaswani_transformer.recipe import Recipe
 from vaswani_transformer.run_folder import TRANSFER, RunFolder
-from vaswani_transformer.training import initialisation
 from vaswani_transformer.training.initialisation import exchange_vocabulary, write_initial_model
 
 OLD_TEXTS = ["the cat sat on the mat"] * 3 + ["the hat"] * 3
@@ -122,11 +122,10 @@ def test_a_tokenizer_that_cannot_encode_targets_is_refused(
     run: RunFolder,
     tmp_path: Path,
     old: PreTrainedTokenizerFast,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     _model(old, tie_word_embeddings=False, target_vocab_size=300).save_pretrained(tmp_path / "origin")
-    fairseq = FSMTTokenizer.__new__(FSMTTokenizer)
-    monkeypatch.setattr(initialisation.AutoTokenizer, "from_pretrained", lambda folder: fairseq)
+    symbols = ["<s>", "<pad>", "</s>", "<unk>", "a"]
+    fairseq_tokenizer(symbols, symbols, [], ("en", "de")).save_pretrained(tmp_path / "origin")
     recipe = make_recipe(fine={"init_from": str(tmp_path / "origin"), "model": {}})
     with pytest.raises(ValueError, match="cannot be trained further"):
         write_initial_model(recipe, run, old)

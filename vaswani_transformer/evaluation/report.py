@@ -16,12 +16,12 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..data.corpus import SentencePair, read_pairs
-from ..files.checksums import CHECKSUMS, file_sha256, find_damage
+from ..files.checksums import file_sha256
 from ..files.json_files import read_json, write_json
 from ..languages import target_languages
 from ..recipe import CorpusSpec, Recipe, load_recipe
 from ..run_folder import RunFolder
-from ..translation.checkpoint import load_translator, local_folder
+from ..translation.loading import load_checkpoint, local_folder
 from ..translation.translate import translate
 from .bleu import METRICS, score
 
@@ -69,8 +69,6 @@ def evaluate_run(
     """
     if not run.averaged.is_dir():
         raise FileNotFoundError(f"There is no averaged checkpoint {run.averaged}; finish the training of this run first.")
-    if (run.averaged / CHECKSUMS).is_file() and (damage := find_damage(run.averaged)):
-        raise ValueError(f"{damage}; delete {run.averaged} and train again, which only averages anew.")
     recipe = recipe or load_recipe(run.recipe)
     evaluation = evaluate_model(
         run.averaged,
@@ -128,7 +126,8 @@ def evaluate_model(
     targets = {name: corpus.target_language or languages[1] for name, corpus in test_sets.items()}
     texts = {name: list(read_pairs(corpus, root, (languages[0], targets[name]))) for name, corpus in test_sets.items()}
     folder = local_folder(model_name)
-    model, tokenizer = load_translator(folder)
+    model, tokenizer = load_checkpoint(folder)
+    model.to(torch.accelerator.current_accelerator() or torch.device("cpu"))
     settings = {"batch_tokens": batch_tokens, "progress": progress, **generate_kwargs}
     results = []
     for name, pairs in texts.items():

@@ -43,6 +43,20 @@ def atomic_folder(path: Path) -> Iterator[Path]:
             raise
 
 
+@contextmanager
+def new_folder(out: str | Path) -> Iterator[Path]:
+    """`atomic_folder`, where nothing is to be replaced.
+
+    Raises:
+        FileExistsError: something is at `out` already.
+    """
+    out = Path(out)
+    if out.is_file() or (out.is_dir() and any(out.iterdir())):
+        raise FileExistsError(f"{out} exists and is not empty; give a new folder, or remove that one first.")
+    with atomic_folder(out.absolute()) as unfinished:
+        yield unfinished
+
+
 def remove_folder(path: Path) -> None:
     """Remove a folder at once: a kill in the middle leaves nothing under its name."""
     unfinished = path.with_name(f".{path.name}.unfinished")

@@ -20,10 +20,13 @@ def read_json(path: Path) -> Any:
         FileNotFoundError: `path` does not exist.
         ValueError: the file is not JSON; the sentence names the file and the line.
     """
+    remedy = "restore the file, or delete it and run again what wrote it"
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except json.JSONDecodeError as error:
-        raise ValueError(f"{path}:{error.lineno} is not valid JSON ({error.msg}); delete it and run the stage again.") from error
+        raise ValueError(f"{path}:{error.lineno} is not valid JSON ({error.msg}); {remedy}.") from error
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not UTF-8 text, so no JSON either; {remedy}.") from error
 
 
 def read_json_lines(path: Path, growing: bool = False) -> Iterator[dict[str, Any]]:

@@ -16,14 +16,14 @@ import torch
 from torch import Tensor
 from transformers import AutoTokenizer, MarianMTModel, PreTrainedTokenizerBase
 
+from ..files.atomic_folder import new_folder
 from ..files.checksums import file_sha256
 from ..modeling_vaswani import VaswaniForConditionalGeneration
 from ..report.converted_card import Conversion, write_converted_card
 from ..report.markdown import Markdown
-from ..translation.checkpoint import local_folder
+from ..translation.loading import local_folder
 from .fairseq_reference import FairseqReference
 from .fairseq_tokenizer import check_codes, fairseq_tokenizer, read_codes, read_dictionary
-from .folders import new_folder
 from .from_fairseq import check_dictionaries, from_fairseq, read_fairseq
 from .from_marian import from_marian, marian_weights, read_marian
 

@@ -1,7 +1,6 @@
-"""CTranslate2, an engine that runs our checkpoints without PyTorch's: export to its format, and its search behind `generate`.
+"""CTranslate2, an engine that runs our checkpoints without PyTorch's: an exported folder, and its search behind `generate`.
 
 ```python
-export_ctranslate2("runs/NAME/averaged", "exported", quantization="int8")
 model = CTranslate2Model.from_pretrained("exported")
 translator = pipeline("translation", model=model, tokenizer=AutoTokenizer.from_pretrained("exported"))
 ```
@@ -22,7 +21,7 @@ from ..configuration_vaswani import VaswaniConfig
 from ..decoding import PaperSearch
 from ..files.json_files import read_json
 from ..modeling_vaswani import check_ids
-from .folders import GNMT_AS_POWER, new_folder, read_original
+from .length_penalty import GNMT_AS_POWER
 
 try:
     import ctranslate2
@@ -30,11 +29,6 @@ except ImportError as error:
     raise ImportError(
         "CTranslate2 is not installed: `pip install ctranslate2`, or install this package with its extra `ctranslate2`."
     ) from error
-
-from .ctranslate2_weights import ctranslate2_specification
-
-QUANTIZATIONS = ("int8", "int8_float32", "bfloat16", "float16")
-"""What the weights may be stored in, besides float32."""
 
 PATIENCE = 2.0
 """The engine ends a sentence once it has `num_beams` times this many hypotheses; on 1,000 captions more of them changed nothing."""
@@ -70,36 +64,6 @@ WITHOUT_EFFECT = {
     *("transformers_version", "_from_model_config"),
 }
 """Settings of sampling, which is refused by name, or of how PyTorch computes: they change no result."""
-
-
-def export_ctranslate2(folder: str | Path, out: str | Path, quantization: str | None = None) -> Path:
-    """Write the translator in `folder` as a model of CTranslate2, with its tokenizer and search settings beside it.
-
-    Args:
-        folder: a trained model, with any of our layouts, widths and embeddings.
-        out: a new folder, for `CTranslate2Model.from_pretrained` or `ctranslate2.Translator`.
-        quantization: how matrices are stored: `"int8"`, `"int8_float32"`, `"bfloat16"` or `"float16"`; float32 by default.
-            What a device cannot compute in, CTranslate2 converts as it loads the model, unless told to compute in it.
-
-    Returns:
-        `out`.
-
-    Raises:
-        FileNotFoundError: `folder` does not exist, or a file is missing in it.
-        FileExistsError: there is something at `out`.
-        ValueError: there is no such quantization, `folder` holds another kind of model, or CTranslate2 lacks its activation.
-    """
-    if quantization is not None and quantization not in QUANTIZATIONS:
-        raise ValueError(f"There is no quantization {quantization!r}; choose one of {', '.join(QUANTIZATIONS)}, or none for float32.")
-    with new_folder(out) as unfinished, torch.no_grad():
-        original = read_original(folder)
-        specification = ctranslate2_specification(original)
-        specification.validate()
-        specification.optimize(quantization=quantization)
-        specification.save(str(unfinished))
-        original.tokenizer.save_pretrained(unfinished)
-        original.save_search_settings(unfinished)
-    return Path(out)
 
 
 class Hypothesis(NamedTuple):
@@ -207,9 +171,7 @@ class CTranslate2Model(PaperSearch):
         vocabularies = [f"{side}_vocabulary.json" for side in sides]
         for name in ("model.bin", "config.json", *vocabularies, "generation_config.json"):
             if not (folder / name).is_file():
-                raise FileNotFoundError(
-                    f"{folder} is no exported model: {name} is missing; make one with scripts/export.py --to ctranslate2."
-                )
+                raise FileNotFoundError(f"{folder} is no exported model: {name} is missing; make one with vaswani export --to ctranslate2.")
         engine = ctranslate2.Translator(
             str(folder),
             device,

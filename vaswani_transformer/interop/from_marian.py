@@ -10,6 +10,7 @@ from transformers import MarianMTModel, MarianTokenizer, PreTrainedTokenizerBase
 from ..configuration_vaswani import VaswaniConfig
 from ..files.json_files import read_json
 from ..modeling_vaswani import VaswaniForConditionalGeneration, sinusoids
+from ..translation.loading import first_line
 from .marian import EPSILON
 from .torch_files import read_torch_file
 
@@ -45,7 +46,7 @@ def read_marian(folder: Path) -> tuple[MarianMTModel, PreTrainedTokenizerBase]:
         )
     except Exception as error:  # of several libraries; each becomes one sentence
         raise ValueError(
-            f"{weights} and config.json do not make a Marian model ({_first_line(error)}); copy both again from where they came."
+            f"{weights} and config.json do not make a Marian model ({first_line(error)}); copy both again from where they came."
         ) from error
     for fault, names in (("lacks", "missing_keys"), ("has too much", "unexpected_keys")):
         if loading[names]:
@@ -121,7 +122,7 @@ def _tokenizer(folder: Path, config: Any) -> PreTrainedTokenizerBase:
         raise
     except Exception as error:
         raise ValueError(
-            f"The tokenizer in {folder} cannot be read ({_first_line(error)}); copy {', '.join(TOKENIZER_FILES)} again."
+            f"The tokenizer in {folder} cannot be read ({first_line(error)}); copy {', '.join(TOKENIZER_FILES)} again."
         ) from error
     sides = [("vocab.json", tokenizer.encoder, config.vocab_size)]
     if tokenizer.separate_vocabs:
@@ -149,7 +150,3 @@ def _tokenizer(folder: Path, config: Any) -> PreTrainedTokenizerBase:
 def _some(names: Any) -> str:
     first, *others = sorted(names)
     return f"{first} and {len(others)} more" if others else first
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0] or type(error).__name__

@@ -18,9 +18,11 @@ from safetensors.torch import save_file
 from torch import nn
 
 from ..configuration_vaswani import VaswaniConfig
+from ..files.atomic_folder import new_folder
 from ..files.json_files import read_json, write_json
 from ..modeling_vaswani import VaswaniAttention, VaswaniForConditionalGeneration, VaswaniStack
-from .folders import GNMT_AS_POWER, Original, new_folder, read_original
+from .length_penalty import GNMT_AS_POWER
+from .original import Original, read_original
 
 EPSILON = 1e-5
 """What Marian's layer normalisations add to a variance; its configuration has no word for it."""

@@ -9,12 +9,7 @@ from dataclasses import asdict, dataclass
 
 import torch
 from torch import Tensor
-from transformers import (
-    AutoConfig,
-    AutoTokenizer,
-    FSMTTokenizer,
-    PreTrainedTokenizerBase,
-)
+from transformers import FSMTTokenizer, PreTrainedTokenizerBase
 
 from ..data.bpe import is_byte_level
 from ..data.encoding import tokenizer_hash
@@ -23,6 +18,7 @@ from ..files.json_files import write_json
 from ..modeling_vaswani import VaswaniForConditionalGeneration
 from ..recipe import Recipe
 from ..run_folder import TRANSFER, RunFolder
+from ..translation.loading import check_tokenizer, load_checkpoint, local_folder
 
 _CONTROLS = ("pad_token_id", "bos_token_id", "eos_token_id")
 _OF_THE_VOCABULARY = ("shared.weight", "embed_tokens.weight", "lm_head.weight", "lm_head.bias")
@@ -47,22 +43,6 @@ class Transfer:
         )
 
 
-def load_translator(origin: str) -> VaswaniForConditionalGeneration:
-    """The model in the folder, or the repository on the Hub, `origin`.
-
-    Raises:
-        ValueError: another architecture is there; the sentence says how to convert it.
-    """
-    config = AutoConfig.from_pretrained(origin)
-    if config.model_type != "vaswani":
-        raise ValueError(
-            f"`init_from`: {origin} holds a model of type {config.model_type!r}; convert it first: scripts/convert_checkpoint.py does so "
-            "for Marian and fairseq."
-        )
-    model: VaswaniForConditionalGeneration = VaswaniForConditionalGeneration.from_pretrained(origin)
-    return model
-
-
 def write_initial_model(recipe: Recipe, run: RunFolder, tokenizer: PreTrainedTokenizerBase) -> Transfer:
     """Write `run.initial`: the model `recipe.init_from`, which reads and writes the vocabulary of `tokenizer` now.
 
@@ -70,7 +50,7 @@ def write_initial_model(recipe: Recipe, run: RunFolder, tokenizer: PreTrainedTok
         ValueError: what is there is no model of ours, or its vocabulary cannot be exchanged; the sentence says what to do.
     """
     origin = str(recipe.init_from)
-    model, old = load_translator(origin), AutoTokenizer.from_pretrained(origin)
+    model, old = load_checkpoint(local_folder(origin), only_ours=True)
     if isinstance(old, FSMTTokenizer) and model.config.target_vocab_size is not None:
         # It encodes targets with the source's dictionary, and nobody would notice
         raise ValueError(
@@ -104,10 +84,7 @@ def exchange_vocabulary(
         raise ValueError(
             "The model has a vocabulary for each of its languages, which one new vocabulary cannot replace; set `tokenizer.method: keep`."
         )
-    if len(old) > config.vocab_size:
-        raise ValueError(
-            f"The tokenizer has {len(old)} entries and the model beside it only {config.vocab_size}: they do not belong together."
-        )
+    check_tokenizer("the model to start from", old, config)
     controls = {name: getattr(new, name) for name in _CONTROLS if getattr(new, name) is not None}
     controls["decoder_start_token_id"] = _control_like(config.decoder_start_token_id, old, new)
     torch.manual_seed(seed)

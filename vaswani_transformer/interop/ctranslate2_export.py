@@ -1,9 +1,14 @@
-"""Our weights, vocabulary and settings under CTranslate2's names.
+"""Export to CTranslate2: our weights, vocabulary and settings under its names.
+
+```python
+export_ctranslate2("runs/NAME/averaged", "exported", quantization="int8")
+```
 
 Shapes: D = d_model, H heads, K = d_k (`head_dim`), V = d_v (`value_head_dim`).
 """
 
 import json
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -11,8 +16,12 @@ from ctranslate2.specs import attention_spec, common_spec, transformer_spec
 from torch import nn
 
 from ..configuration_vaswani import CODE_IN_FOLDER
+from ..files.atomic_folder import new_folder
 from ..modeling_vaswani import VaswaniAttention, VaswaniStack, sinusoids
-from .folders import Original
+from .original import Original, read_original
+
+QUANTIZATIONS = ("int8", "int8_float32", "bfloat16", "float16")
+"""What the weights may be stored in, besides float32."""
 
 POSITIONS = 4096
 """Rows in the table of sinusoids that an export holds; our own have no end."""
@@ -29,6 +38,36 @@ ACTIVATIONS = {
     "sigmoid": common_spec.Activation.Sigmoid,
 }
 """CTranslate2's name for each of transformers' activation functions that it has."""
+
+
+def export_ctranslate2(folder: str | Path, out: str | Path, quantization: str | None = None) -> Path:
+    """Write the translator in `folder` as a model of CTranslate2, with its tokenizer and search settings beside it.
+
+    Args:
+        folder: a trained model, with any of our layouts, widths and embeddings.
+        out: a new folder, for `CTranslate2Model.from_pretrained` or `ctranslate2.Translator`.
+        quantization: how matrices are stored: `"int8"`, `"int8_float32"`, `"bfloat16"` or `"float16"`; float32 by default.
+            What a device cannot compute in, CTranslate2 converts as it loads the model, unless told to compute in it.
+
+    Returns:
+        `out`.
+
+    Raises:
+        FileNotFoundError: `folder` does not exist, or a file is missing in it.
+        FileExistsError: there is something at `out`.
+        ValueError: there is no such quantization, `folder` holds another kind of model, or CTranslate2 lacks its activation.
+    """
+    if quantization is not None and quantization not in QUANTIZATIONS:
+        raise ValueError(f"There is no quantization {quantization!r}; choose one of {', '.join(QUANTIZATIONS)}, or none for float32.")
+    with new_folder(out) as unfinished, torch.no_grad():
+        original = read_original(folder)
+        specification = ctranslate2_specification(original)
+        specification.validate()
+        specification.optimize(quantization=quantization)
+        specification.save(str(unfinished))
+        original.tokenizer.save_pretrained(unfinished)
+        original.save_search_settings(unfinished)
+    return Path(out)
 
 
 def ctranslate2_specification(original: Original) -> transformer_spec.TransformerSpec:

@@ -2,10 +2,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from transformers import PreTrainedTokenizerBase
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
-from vaswani_transformer.engines import folder_sha256, load_engine
+from vaswani_transformer.files.checksums import write_checksums
+from vaswani_transformer.translation.loading import folder_sha256, load_checkpoint, load_engine
 from vaswani_transformer.translation.translate import Translator
 
 
@@ -47,7 +49,7 @@ def test_the_identity_is_of_what_decides_the_translations(folder: Path) -> None:
 
 def test_an_export_translates_through_the_same_interface(folder: Path, tmp_path: Path) -> None:
     pytest.importorskip("ctranslate2", reason="an extra of this package")
-    from vaswani_transformer.interop.ctranslate2 import export_ctranslate2
+    from vaswani_transformer.interop.ctranslate2_export import export_ctranslate2
 
     export = export_ctranslate2(folder, tmp_path / "export")
     engine = load_engine(str(export), "ctranslate2", "int8")
@@ -63,12 +65,74 @@ def test_what_cannot_be_loaded_is_refused(folder: Path, tmp_path: Path) -> None:
         load_engine(str(folder), "onnx")
     with pytest.raises(ValueError, match="not int3"):
         load_engine(str(folder), dtype="int3")
-    with pytest.raises(ValueError, match=r"make one: python scripts/export\.py .* --to ctranslate2"):
+    with pytest.raises(ValueError, match=r"make one: vaswani export .* --to ctranslate2"):
         load_engine(str(folder), "ctranslate2")
     export = tmp_path / "export"
     export.mkdir()
+    (export / "config.json").write_text("{}")
     (export / "model.bin").touch()
     with pytest.raises(ValueError, match="run it with --engine ctranslate2"):
         load_engine(str(export))
     with pytest.raises(FileNotFoundError, match="neither a folder nor"):
         load_engine("not a model/at all/")
+
+
+def _overwrite(path: Path, position: int) -> None:
+    with path.open("r+b") as stream:
+        stream.seek(position)
+        stream.write(b"\xff" * 16)
+
+
+def test_a_file_that_differs_from_its_hash_is_refused(folder: Path) -> None:
+    write_checksums(folder)
+    load_checkpoint(folder)
+    _overwrite(folder / "model.safetensors", (folder / "model.safetensors").stat().st_size - 1000)
+    with pytest.raises(ValueError, match=r"model\.safetensors is damaged: its SHA-256 is not"):
+        load_engine(str(folder))
+
+
+def test_a_damaged_export_is_refused(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "export").mkdir()
+    (tmp_path / "export" / "model.bin").write_bytes(b"weights")
+    write_checksums(tmp_path / "export")
+    (tmp_path / "export" / "model.bin").write_bytes(b"Weights")
+    with pytest.raises(ValueError, match=r"model\.bin is damaged"):
+        load_engine(str(tmp_path / "export"), "ctranslate2")
+
+
+def test_weights_that_are_no_file_of_this_model_are_refused_in_a_sentence(folder: Path) -> None:
+    weights = folder / "model.safetensors"
+    whole = load_file(weights)
+    weights.write_bytes(weights.read_bytes()[:-100])
+    with pytest.raises(ValueError, match=r"damaged or incomplete \(.*\); copy them again\.$"):
+        load_checkpoint(folder)
+    name = "model.encoder.layers.0.fc1.weight"
+    save_file({**whole, name: whole[name][:-1].contiguous()}, weights, {"format": "pt"})
+    with pytest.raises(ValueError, match=r"are not those of its config\.json \(.+\); copy both again\.$"):
+        load_checkpoint(folder)
+    save_file({key: tensor for key, tensor in whole.items() if key != name}, weights, {"format": "pt"})
+    with pytest.raises(ValueError, match=f"lack {name};"):
+        load_checkpoint(folder)
+
+
+def test_a_damaged_tokenizer_or_config_is_refused_in_a_sentence(folder: Path) -> None:
+    for name, sentence in (
+        ("tokenizer.json", r"^The tokenizer in .* cannot be read \(.*copy"),
+        ("config.json", r"config\.json:\d+ is not"),
+    ):
+        (folder / name).write_bytes((folder / name).read_bytes()[:-20])
+        with pytest.raises(ValueError, match=sentence):
+            load_checkpoint(folder)
+
+
+def test_the_folder_of_a_run_is_told_from_its_models(folder: Path, tmp_path: Path) -> None:
+    run = tmp_path / "runs" / "mine"
+    (run / "tokenizer").mkdir(parents=True)
+    (run / "recipe.yaml").touch()
+    with pytest.raises(FileNotFoundError, match="a run that has no averaged model yet; finish its training first"):
+        load_engine(str(run))
+    for name in ("averaged", "published"):
+        (run / name).mkdir()
+        (run / name / "config.json").touch()
+    with pytest.raises(FileNotFoundError, match=r"mine is the folder of a run; give a model in it: .*mine/averaged or .*mine/published\.$"):
+        load_engine(str(run))
