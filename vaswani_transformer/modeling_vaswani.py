@@ -31,7 +31,7 @@ from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 from .bare_layers import attention_weights, replaceable
 from .configuration_vaswani import VaswaniConfig
 from .decoding import PaperSearch
-from .packing import WeightType, is_packed, pack_linear_layers
+from .packing import SAVE_BEFORE, WeightType, check_that_tensors_stay, is_packed, pack_linear_layers, refuse
 
 if TYPE_CHECKING:
     # Not needed here: a saved model takes along the files its code imports, and should take the pipeline.
@@ -330,6 +330,8 @@ class VaswaniPreTrainedModel(PreTrainedModel):
         self, new_num_tokens: int, pad_to_multiple_of: int | None = None, mean_resizing: bool = True
     ) -> nn.Embedding:
         """Beside the encoder's embeddings and the softmax, resize the decoder's, where they are its own."""
+        if is_packed(self):
+            refuse("resized", "resize the embeddings before `pack_weights`")
         if self.config.target_vocab_size is not None:
             raise ValueError(
                 "Source and target have vocabularies of their own here, and `resize_token_embeddings` knows one size for both; "
@@ -342,6 +344,11 @@ class VaswaniPreTrainedModel(PreTrainedModel):
             own = self._get_resized_embeddings(decoder.embed_tokens, size, mean_resizing=mean_resizing)
             decoder.embed_tokens = own.requires_grad_(decoder.embed_tokens.weight.requires_grad)
         return embeddings
+
+    def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> "VaswaniPreTrainedModel":
+        """What `to`, `half`, `cuda` and their kind do with every tensor."""
+        check_that_tensors_stay(self, fn)
+        return super()._apply(fn, recurse)
 
 
 class VaswaniStack(VaswaniPreTrainedModel):
@@ -634,14 +641,15 @@ class VaswaniForConditionalGeneration(PaperSearch, VaswaniPreTrainedModel, Gener
             The model itself.
 
         Raises:
-            ValueError: another type, or "float16" on a CPU without FBGEMM; a model that is not on a CPU, has adapters or is packed already.
+            ValueError: another type, or one that this CPU has no products for; a model that is not on a CPU, has adapters or is packed
+                already.
         """
         pack_linear_layers(self.eval(), dtype)
         return self
 
     def save_pretrained(self, *args: Any, **kwargs: Any) -> None:
         if is_packed(self):
-            raise ValueError("Packed weights cannot be saved; save the model before `pack_weights`, and pack it after loading.")
+            refuse("saved", SAVE_BEFORE)
         super().save_pretrained(*args, **kwargs)
 
     @staticmethod

@@ -5,10 +5,12 @@ its own order sooner than in PyTorch's; 16 bits halve what is read, and int8 qua
 16-bit ones, has next to nothing to prepare, so for a few rows it is twice as fast as oneDNN is in bfloat16.
 """
 
+import copy
 import math
 import warnings
 from collections.abc import Callable
-from typing import Any, Literal, get_args
+from functools import cache
+from typing import Any, Literal, NoReturn, get_args
 
 import torch
 from torch import nn
@@ -19,14 +21,16 @@ WeightType = Literal["float32", "bfloat16", "float16", "int8"]
 
 
 class PackedLinear(nn.Module):
-    """x W^T + b for x `[..., in]` in any float type, `[..., out]`; W and b cannot be trained, moved or saved.
+    """x W^T + b for x `[..., in]` in any float type, `[..., out]`; W and b cannot be trained, converted, moved, saved or pickled.
 
     - float32: the product of `nn.Linear`. For a few rows, W is the sum of two float16 matrices, off by its last place, or 2^-36, at most.
-    - float16: W is rounded to 11 binary digits, and all else is float32, so that no row depends on another.
+    - float16: W is rounded to 11 binary digits, and all else is float32, so that no row depends on another. Without AVX-512, the last
+      places of a row depend on how many it comes with, since FBGEMM then adds the terms of one or two rows in another order.
     - bfloat16: W is rounded to 8 binary digits and, in a product of many rows, x and the result too. A few rows stay as they are: a
       row depends on how many it comes with.
     - int8: W has one scale a row of its own, and x is rounded to 8 bits with the scale and the offset that its least and largest
       number ask for ("dynamic quantisation"): one scale for all rows of x, so that a row depends, within the rounding, on the others.
+      Where 8 bits would overflow (see `int8_saturates`), x is rounded to 7.
 
     Where FBGEMM is there for a few rows, float32 and bfloat16 have a second copy of W for it, of the same size.
     """
@@ -77,7 +81,43 @@ class PackedLinear(nn.Module):
 
     def relative(self, x: torch.Tensor) -> torch.Tensor:
         """x W^T + b - offset."""
-        return (self.few if x.numel() <= self.most_of_few else self.product)(x)
+        product = self.few if x.numel() <= self.most_of_few else self.product
+        return _WithoutGradient.apply(x, product) if x.requires_grad else product(x)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "PackedLinear":
+        """A copy shares what is packed, which nobody can change."""
+        copied = memo[id(self)] = type(self).__new__(type(self))
+        copied.__dict__ = copy.deepcopy(self.__dict__, memo)
+        return copied
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        refuse("pickled", "pickle the model before `pack_weights`, and pack it where it is loaded")
+
+    def _save_to_state_dict(self, *args: Any, **kwargs: Any) -> None:
+        refuse("saved", SAVE_BEFORE)
+
+    def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
+        refuse("replaced", "load them into the model before `pack_weights`")
+
+
+class _WithoutGradient(torch.autograd.Function):
+    """A product that refuses to be trained, where operations without a derivative would leave gradients out without a word."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, product: Function) -> torch.Tensor:
+        return product(x)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+        refuse("trained", "load the model again, train it, and pack it then")
+
+
+SAVE_BEFORE = "save the model before `pack_weights`, and pack it after loading"
+
+
+def refuse(what: str, remedy: str) -> NoReturn:
+    """Raise the `ValueError` of a packed model; `what` cannot be done to its weights."""
+    raise ValueError(f"Packed weights cannot be {what}; {remedy}.")
 
 
 def onednn_product(weight: torch.Tensor, bias: torch.Tensor | None, rectified: bool) -> Function:
@@ -105,7 +145,22 @@ def float16_product(weight: torch.Tensor, bias: torch.Tensor | None, rectified: 
 
 
 def quantized_product(weight: torch.Tensor, bias: torch.Tensor | None, rectified: bool) -> Function:
-    """x W^T + b with both factors in 8 bits, W with one scale a row."""
+    """x W^T + b with both factors in 8 bits (x in 7 where it must be), W with one scale a row."""
+    return int8_product(weight, bias, rectified, reduce_range=int8_saturates())
+
+
+@cache
+def int8_saturates() -> bool:
+    """Whether FBGEMM adds two products of 8 bits in 16, where large ones do not fit: on x86 without AVX-512's VNNI.
+
+    One product tells, for FBGEMM also listens to an environment variable (`FBGEMM_ENABLE_INSTRUCTIONS`).
+    """
+    ones = torch.ones(1, 64)
+    return int8_product(ones, None, False, reduce_range=False)(ones).item() < 63
+
+
+def int8_product(weight: torch.Tensor, bias: torch.Tensor | None, rectified: bool, reduce_range: bool) -> Function:
+    """See `quantized_product`; `reduce_range` leaves x 7 bits."""
     scales = weight.abs().amax(dim=1).clamp(min=torch.finfo(torch.float32).tiny).double() / 127
     with warnings.catch_warnings():
         # The tensor type is marked for a removal that has no date; the products have no other input yet.
@@ -113,17 +168,17 @@ def quantized_product(weight: torch.Tensor, bias: torch.Tensor | None, rectified
         rounded = torch.quantize_per_channel(weight, scales, torch.zeros(len(weight), dtype=torch.long), 0, torch.qint8)
     products = torch.ops.quantized
     product = products.linear_relu_dynamic if rectified else products.linear_dynamic
-    return fbgemm_product(product.default, products.linear_prepack(rounded, bias))
+    return fbgemm_product(product.default, products.linear_prepack(rounded, bias), reduce_range)
 
 
-def fbgemm_product(operation: Any, packed: torch.ScriptObject) -> Function:
+def fbgemm_product(operation: Any, packed: torch.ScriptObject, *settings: bool) -> Function:
     """A product of x with weights in FBGEMM's own order."""
 
     def product(x: torch.Tensor) -> torch.Tensor:
         # Python asks every argument whether it overrides operations, which `packed` answers by raising an exception in C++: this takes
         # longer than a small product, and is not done where nobody may override them.
         with torch._C.DisableTorchFunctionSubclass():
-            return operation(x, packed)
+            return operation(x, packed, *settings)
 
     return computed_in(torch.float32, product)
 
@@ -145,18 +200,30 @@ def has_fbgemm() -> bool:
     return "fbgemm" in torch.backends.quantized.supported_engines
 
 
+def has_bfloat16() -> bool:
+    """Whether oneDNN has bfloat16's products here: with AVX-512, AMX or AVX-NE-CONVERT, if `ONEDNN_MAX_CPU_ISA` lets it."""
+    return torch.ops.mkldnn._is_mkldnn_bf16_supported()
+
+
+def check_weight_type(dtype: str) -> None:
+    """Raise a `ValueError` unless weights can be packed as `dtype` on this machine."""
+    lacks = {} if has_fbgemm() else {"float16": "PyTorch has FBGEMM's products on x86 with AVX2 only"}
+    if not has_bfloat16():
+        lacks["bfloat16"] = "oneDNN has its products on processors with AVX-512 or AMX only"
+    if dtype not in get_args(WeightType):
+        raise ValueError(f"Weights cannot be packed as {dtype!r}; choose one of {', '.join(get_args(WeightType))}.")
+    if dtype in lacks:
+        others = " or ".join(name for name in get_args(WeightType) if name not in lacks)
+        raise ValueError(f"Weights cannot be packed as {dtype} here: {lacks[dtype]}; choose {others}.")
+
+
 def pack_linear_layers(model: PreTrainedModel, dtype: WeightType) -> None:
     """Put a `PackedLinear` in place of every linear layer below `model`; a self-attention's q, k and v become one product.
 
     Raises:
         ValueError: a type that is not there (on this CPU), a model that is not on a CPU, has adapters or is packed already.
     """
-    if dtype not in get_args(WeightType):
-        raise ValueError(f"Weights cannot be packed as {dtype!r}; choose one of {', '.join(get_args(WeightType))}.")
-    if dtype == "float16" and not has_fbgemm():
-        raise ValueError(
-            "Weights cannot be packed as float16 here: PyTorch has FBGEMM's products on x86 with AVX2 only; choose float32 or bfloat16."
-        )
+    check_weight_type(dtype)
     if is_packed(model):
         raise ValueError("The weights are packed already; load the model again to pack them otherwise.")
     for name, module in model.named_modules():
@@ -201,6 +268,15 @@ def likely_logit(to_vocabulary: nn.Linear) -> float:
 def is_packed(model: nn.Module) -> bool:
     """Whether `pack_linear_layers` has changed `model`."""
     return any(isinstance(module, PackedLinear) for module in model.modules())
+
+
+def check_that_tensors_stay(model: nn.Module, change: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    """Refuse a `change` of a packed model's tensors to another type or device, as `model.to` makes it, before there is any."""
+    if is_packed(model) and (kept := next(model.parameters(), None)) is not None:
+        before = kept.detach().new_empty(0)
+        after = change(before)
+        if (after.dtype, after.device) != (before.dtype, before.device):
+            refuse("converted or moved", "convert or move the model before `pack_weights`, or load it again")
 
 
 __all__ = ["PackedLinear", "pack_linear_layers"]

@@ -38,6 +38,12 @@ def test_pytorch_in_every_precision(name: str | None, packed: str, folder: Path,
     assert engine.model.generate(torch.tensor([[5, 6, 2]]), max_new_tokens=3).shape[0] == 1
 
 
+def test_a_precision_that_the_processor_lacks_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vaswani_transformer.packing.has_bfloat16", lambda: False)
+    with pytest.raises(ValueError, match=r"packed as bfloat16 here: .* AVX-512 or AMX only; choose float32"):
+        load_engine(str(folder), dtype="bfloat16")
+
+
 def test_the_identity_is_of_what_decides_the_translations(folder: Path) -> None:
     before = folder_sha256(folder)
     assert {"config.json", "generation_config.json", "model.safetensors", "tokenizer.json"} <= before.keys()
