@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The whole project in six commands: from nothing to a published translator that one line of transformers loads.
+# The whole project in five commands: from nothing to a published translator that one line of transformers loads.
 # No download but the packages, no GPU: a small model learns a built-in English-German grammar in a few minutes on two cores.
-#     bash scripts/quickstart.sh                               into runs/builtin_tiny; an interrupted run goes on where it was
-#     bash scripts/quickstart.sh --set training.updates=100    a shorter look; everything after the name goes to train.py
+#     bash scripts/quickstart.sh                               into runs/builtin_tiny; an interrupted run resumes
+#     bash scripts/quickstart.sh --set training.updates=100    a shorter look; everything after the name goes to `train`
 # RUN names another run folder; VENV an environment that is ready, which is then used as it is.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -14,16 +14,14 @@ python=${VENV:-.venv}/bin/python
 [ -n "${VENV:-}" ] || make_environment .venv scripts/constraints.txt
 
 # 2. Sentence pairs -> clean pairs -> tokenizer -> token ids -> updates -> checkpoints -> their average.
-"$python" scripts/train.py scripts/recipes/builtin_tiny.yaml --run-folder "$run" "$@"
+"$python" -m vaswani_transformer train builtin_tiny --run-folder "$run" "$@"
 
 # 3. What the average is worth: BLEU and chrF on sentences that no training pair contains.
-"$python" scripts/evaluate_model.py --run "$run"
+"$python" -m vaswani_transformer evaluate "$run"
 
 # 4. The model card: what it was made of, what it can do and what it cannot; every number is read from the run's files.
-"$python" scripts/make_card.py "$run"
+"$python" -m vaswani_transformer card "$run"
 
-# 5. The folder as it would go to the Hub, loaded and tried in a process that does not know this package. Nothing is uploaded.
-"$python" scripts/publish.py "$run" --dry-run
-
-# 6. A new process, as a user's program would be: pipeline("translation", model=folder).
-"$python" scripts/show_translations.py "$run"
+# 5. The folder as it would go to the Hub, tried in a process that does not know this package; nothing is uploaded. Then some translations,
+# as a user's program gets them: pipeline("translation", model=folder).
+"$python" -m vaswani_transformer publish "$run" --dry-run --show 5

@@ -12,11 +12,11 @@ make_environment .venv scripts/constraints.txt
 source .venv/bin/activate
 
 # 4.5 million pairs from the Hub, cleaned; one vocabulary of 37,000; 100,000 updates; the last five checkpoints averaged.
-accelerate launch scripts/train.py scripts/recipes/base_wmt14_en_de.yaml --run-folder "$run"
+accelerate launch -m vaswani_transformer train base_wmt14_en_de --run-folder "$run"
 
 # newstest2014: sacreBLEU with its signature, chrF, and the paper's own BLEU.
-python scripts/evaluate_model.py --run "$run" --published newstest2014 "Vaswani et al. (2017), base" paper_bleu 27.3
+vaswani evaluate "$run" --published "newstest2014; Vaswani et al. (2017), base; paper_bleu; 27.3"
 
 # The card, with every number read from the run; then the folder, tried in a process without this package, and uploaded if you name a repository.
-python scripts/make_card.py "$run" ${1:+--model-id "$1"}
-python scripts/publish.py "$run" ${1:+--repo-id "$1"}
+vaswani card "$run" ${1:+--model-id "$1"}
+vaswani publish "$run" ${1:+--repo-id "$1"}

@@ -50,7 +50,7 @@ def test_the_recipe_trains(origin: Path, run_python: Callable[..., None]) -> Non
         "training.checkpoint_every=2",
     ]
     settings = [word for setting in small for word in ("--set", setting)]
-    run_python(origin, str(ROOT / "scripts/train.py"), "recipe.yaml", "--run-folder", "runs/tuned", *settings)
+    run_python(origin, "-m", "vaswani_transformer", "train", "recipe.yaml", "--run-folder", "runs/tuned", *settings)
     transfer = read_json(origin / "runs/tuned/initial/transfer.json")
     assert transfer["copied"] > 256
     assert transfer["copied"] + transfer["composed"] + transfer["random"] == 450

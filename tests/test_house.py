@@ -44,6 +44,8 @@ LAYERS: list[list[tuple[str, ...]]] = [
     [("interop.conversion",)],  # ends with a card
     [("registration",)],
     [("late_registration", "")],  # the package's own __init__: public names
+    [("commands",)],
+    [("__main__",)],
 ]
 NEVER = {"evaluation": ["training"], "interop": ["training"], "report": ["training"], "hub": ["training"]}
 
@@ -152,16 +154,8 @@ def test_the_layers_check_knows_the_order() -> None:
     assert sorted(order, key=position) == order
 
 
-def test_scripts_do_not_import_each_other() -> None:
-    scripts = {path.stem for path in python_files("scripts")}
-    report(
-        [
-            f"{place(path, node)}: imports the script {name}"
-            for path in python_files("scripts")
-            for node, name in imported_modules(path)
-            if name.split(".")[0] in scripts | {"scripts"} - {path.stem}
-        ]
-    )
+def test_the_command_is_the_only_door() -> None:
+    report([f"{path.relative_to(ROOT)}: a program is a verb of the command" for path in python_files("scripts")])
 
 
 @pytest.mark.parametrize("name", TRAVELLING)
@@ -213,17 +207,6 @@ def _absolute_names(node: ast.Import | ast.ImportFrom) -> list[str]:
     return [alias.name for alias in node.names] if isinstance(node, ast.Import) else [str(node.module)]
 
 
-def test_scripts_are_short_and_say_how_they_are_called() -> None:
-    problems = []
-    for path in python_files("scripts"):
-        text = path.read_text(encoding="utf-8")
-        if (lines := len(text.splitlines())) > 60:
-            problems.append(f"{path.relative_to(ROOT)}: {lines} lines; a script is a parse and a call, at most 60")
-        if f"scripts/{path.relative_to(ROOT / 'scripts')}" not in (ast.get_docstring(parse(path)) or ""):
-            problems.append(f"{path.relative_to(ROOT)}: the docstring does not show the command")
-    report(problems)
-
-
 def test_functions_are_short() -> None:
     report(
         [
@@ -256,11 +239,6 @@ def test_packages_have_an_init() -> None:
 def test_no_module_without_a_noun() -> None:
     homeless = {"utils", "util", "common", "helpers", "helper", "misc"}
     report([str(p.relative_to(ROOT)) for p in tracked() if homeless & {part.split(".")[0] for part in p.parts}])
-
-
-def test_no_script_shadows_a_library() -> None:
-    taken = {"evaluate", "datasets", "transformers", "tokenizers", "torch", "accelerate"} | set(sys.stdlib_module_names)
-    report([str(p.relative_to(ROOT)) for p in python_files("scripts") if p.stem in taken])
 
 
 def test_nothing_is_unpickled() -> None:

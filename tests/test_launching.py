@@ -25,7 +25,9 @@ def understood(config: Path, *options: str) -> tuple[argparse.Namespace, dict[st
         "--main_process_port",
         "0",
         *options,
-        "scripts/train.py",
+        "-m",
+        "vaswani_transformer",
+        "train",
         "RECIPE",
     ]
     settings, _, _ = _validate_launch_command(launch_command_parser().parse_args(command))
@@ -104,7 +106,7 @@ def test_slurm_starts_a_launcher_per_machine(tmp_path: Path) -> None:
     assert (options["--num_machines"], options["--num_processes"]) == ("2", "16")
     assert (options["--main_process_ip"], options["--main_process_port"]) == ("node1", "21207")
     assert (ROOT / options["--config_file"]).is_file() and options["--rdzv_backend"] == "c10d"
-    assert call.endswith("scripts/train.py RECIPE --run-folder runs/big")
+    assert call.endswith("-m vaswani_transformer train RECIPE --run-folder runs/big")
     launch_command_parser().parse_args(words[2:])  # knows every option
 
 

@@ -14,13 +14,17 @@ from pathlib import Path
 import pytest
 import yaml
 from huggingface_hub import ModelCard
+from typer.testing import CliRunner
 
+from vaswani_transformer.__main__ import app
+from vaswani_transformer.commands.recipes import find_recipe
 from vaswani_transformer.recipe import load_recipe, parse_recipe
 
 ROOT = Path(__file__).parents[1]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
 NOT_OURS = {"git", "cd", "source", "pip", "hf", "export", "pre-commit", "optimum-cli"}
 """Commands of other programs, which the README may name and which need a network or change the shell."""
+WRITTEN_BY_THE_READER = {"RECIPE", "my_pair.yaml"}
 
 
 @cache
@@ -47,23 +51,49 @@ def help_of(*program: str) -> str:
     return shown.stdout
 
 
+@cache
+def help_of_verb(*words: str) -> str:
+    shown = CliRunner().invoke(app, [*words, "--help"])
+    assert shown.exit_code == 0, f"vaswani {shlex.join(words)}: {shown.stderr}"
+    return shown.stdout
+
+
+def arguments_of_ours(words: list[str]) -> list[str] | None:
+    """What follows `vaswani`, or `python -m vaswani_transformer` under whatever launcher; None for another program."""
+    if words[0] == "vaswani":
+        return words[1:]
+    return next((words[i + 2 :] for i, pair in enumerate(itertools.pairwise(words)) if pair == ("-m", "vaswani_transformer")), None)
+
+
+def check_verb(arguments: list[str]) -> None:
+    """The verb exists and takes these options, and the recipe with its overrides loads."""
+    verb, *rest = arguments
+    known = help_of_verb(verb, *rest[:1]) if verb == "convert" else help_of_verb(verb)
+    check_options(rest, known, verb)
+    if verb == "train" and rest[0] not in WRITTEN_BY_THE_READER:
+        overrides = [value for option, value in itertools.pairwise(rest) if option == "--set"]
+        load_recipe(find_recipe(rest[0]), overrides)
+
+
 def check_command(words: list[str]) -> None:
     """A command is one of ours that exists and takes these options, or a well-known one of somebody else's."""
     while words and re.fullmatch(r"[A-Z_]+=.*", words[0]):  # settings in front, as in OMP_NUM_THREADS=1 python ...
         words = words[1:]
     if words[0] in NOT_OURS or words[:3] == ["python", "-m", "venv"]:
         return
+    if (ours := arguments_of_ours(words)) is not None:
+        check_verb(ours)
+        return
     if words[:2] == ["python", "-m"]:
         check_options(words[3:], help_of("-m", words[2]), words[2])
         return
-    script = next((word for word in words if word.startswith("scripts/") and word.endswith((".py", ".sh"))), None)
+    script = next((word for word in words if word.startswith("scripts/") and word.endswith(".sh")), None)
     assert script is not None, f"nobody tests the command {shlex.join(words)}"
     launcher = words[: words.index(script)]
-    assert launcher[:1] == ["bash"] or launcher[-1:] == ["python"] or launcher[:2] == ["accelerate", "launch"]
+    assert launcher[:1] == ["bash"]
     assert (ROOT / script).is_file(), f"{script} does not exist"
     arguments = words[words.index(script) + 1 :]
-    check_options(arguments, help_of(script) if script.endswith(".py") else (ROOT / script).read_text(encoding="utf-8"), script)
-    check_recipe(arguments)
+    check_options(arguments, (ROOT / script).read_text(encoding="utf-8"), script)
 
 
 def check_options(arguments: list[str], known: str, program: str) -> None:
@@ -71,16 +101,9 @@ def check_options(arguments: list[str], known: str, program: str) -> None:
         assert re.search(rf"(?<![\w-]){re.escape(option)}(?![\w-])", known), f"{program} does not know {option}"
 
 
-def check_recipe(arguments: list[str]) -> None:
-    recipes = [word for word in arguments if word.startswith("scripts/recipes/")]
-    overrides = [value for option, value in itertools.pairwise(arguments) if option == "--set"]
-    for recipe in recipes:
-        load_recipe(ROOT / recipe, overrides)
-
-
 def test_the_long_way_is_made_of_commands_that_exist() -> None:
     lines = (ROOT / "scripts" / "wmt14_en_de.sh").read_text(encoding="utf-8").splitlines()
-    steps = [shlex.split(line) for line in lines if line.startswith(("python ", "accelerate "))]
+    steps = [shlex.split(line) for line in lines if line.startswith(("vaswani ", "accelerate "))]
     assert len(steps) == 4
     for words in steps:
         check_command(words)
@@ -99,9 +122,10 @@ def test_every_command_exists_and_knows_its_options() -> None:
     "command",
     [
         "python scripts/absent.py",
-        "python scripts/train.py scripts/recipes/builtin_tiny.yaml --no-such-option",
-        "python scripts/train.py scripts/recipes/builtin_tiny.yaml --set training.update=3",
-        "python scripts/train.py scripts/recipes/absent.yaml",
+        "vaswani trian builtin_tiny",
+        "vaswani train builtin_tiny --no-such-option",
+        "accelerate launch -m vaswani_transformer train builtin_tiny --set training.update=3",
+        "vaswani train absent",
         "make",
     ],
 )

@@ -120,7 +120,7 @@ def test_an_error_names_the_file(recipe_file: Path) -> None:
 
 
 def test_a_missing_file_says_where_recipes_are(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"no recipe file .*absent\.yaml; .* scripts/recipes"):
+    with pytest.raises(FileNotFoundError, match=r"no recipe file .*absent\.yaml; `vaswani recipes` lists"):
         load_recipe(tmp_path / "absent.yaml")
 
 

@@ -428,7 +428,7 @@ def load_recipe(path: str | Path, overrides: typing.Sequence[str] = ()) -> Recip
     """
     path = Path(path)
     if not path.is_file():
-        raise FileNotFoundError(f"There is no recipe file {path}; the recipes that come with the project are in scripts/recipes.")
+        raise FileNotFoundError(f"There is no recipe file {path}; `vaswani recipes` lists those that come with the package.")
     tree = read_mapping(path)
     for override in overrides:
         apply_override(tree, override)

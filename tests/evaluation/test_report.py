@@ -118,9 +118,9 @@ def test_what_does_not_fit_is_refused_in_a_sentence(model: MarianMTModel, tokeni
         evaluate_model(tmp_path / "small", {"toy": files}, languages=("en", "de"), root=tmp_path)
 
 
-def test_the_script_scores_any_model_on_any_files(run: RunFolder, tmp_path: Path) -> None:
+def test_the_command_scores_any_model_on_any_files(run: RunFolder, tmp_path: Path) -> None:
     command = [
-        sys.executable, "scripts/evaluate_model.py", str(run.averaged), "--source", str(tmp_path / "test.en"), "--reference",
+        sys.executable, "-m", "vaswani_transformer", "evaluate", str(run.averaged), "--source", str(tmp_path / "test.en"), "--reference",
         str(tmp_path / "test.de.gz"), "--num-beams", "1", "--lowercase", "--output", str(tmp_path / "scores.json"),
     ]  # fmt: skip
     process = subprocess.run(command, cwd=ROOT, env=_environment(), capture_output=True, text=True)
@@ -128,7 +128,7 @@ def test_the_script_scores_any_model_on_any_files(run: RunFolder, tmp_path: Path
     written = json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))
     assert "case:lc" in process.stdout and "paper_bleu" in process.stdout
     assert written["decoding"]["num_beams"] == 1
-    assert written["command"].startswith("python scripts/evaluate_model.py ")
+    assert written["command"].startswith("vaswani evaluate ")
 
 
 def _environment() -> dict[str, str]:

@@ -60,7 +60,7 @@ def test_what_is_missing_is_named(run: RunFolder, tmp_path: Path) -> None:
     with pytest.raises(PublishError, match=r"neither a run's folder nor a published one: config\.json"):
         publish(tmp_path)
     run.evaluation.unlink()
-    with pytest.raises(FileNotFoundError, match=r"evaluate_model\.py"):
+    with pytest.raises(FileNotFoundError, match=r"vaswani evaluate"):
         assemble(run)
     (run.averaged / "tokenizer.json").unlink()
     with pytest.raises(FileNotFoundError, match=r"lacks tokenizer\.json"):

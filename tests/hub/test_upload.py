@@ -240,7 +240,7 @@ def test_the_script_assembles_checks_and_uploads(hub: HubServer, run: RunFolder)
     assert b'model="somebody/toy"' in hub.branches["somebody/toy", "main"]["README.md"]
 
 
-def test_the_script_fails_with_a_sentence(hub: HubServer, folder: Path) -> None:
+def test_the_command_fails_with_a_sentence(hub: HubServer, folder: Path) -> None:
     hub.failing["commit"] = 500
     process = publish(hub, TOKEN, str(folder), "--repo-id", "somebody/toy")
     assert process.returncode == 1
@@ -256,5 +256,5 @@ def publish(hub: HubServer, token: str, *arguments: str) -> subprocess.Completed
         "HF_HUB_DISABLE_XET": "1",
         "HF_HUB_OFFLINE": "0",
     }
-    command = [sys.executable, "scripts/publish.py", *arguments]
+    command = [sys.executable, "-m", "vaswani_transformer", "publish", *arguments]
     return subprocess.run(command, cwd=ROOT, env=environment | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True)

@@ -231,7 +231,7 @@ def test_the_generated_corpus_is_called_what_it_is(run: RunFolder) -> None:
     ("missing", "remedy"),
     [
         ("recipe.yaml", "train first"),
-        ("evaluation.json", "evaluate_model.py"),
+        ("evaluation.json", "vaswani evaluate"),
         ("cleaning.json", "train first"),
         ("training.json", "train first"),
         ("log.jsonl", "train first"),

@@ -4,8 +4,6 @@ import base64
 import io
 import json
 import re
-import runpy
-import sys
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
@@ -13,12 +11,13 @@ from typing import Any
 
 import pytest
 from PIL import Image
+from typer.testing import CliRunner
 
+from vaswani_transformer.__main__ import app
 from vaswani_transformer.files.json_files import read_json, write_json
 from vaswani_transformer.report.run_report import collect_samples, write_report
 from vaswani_transformer.run_folder import RunFolder
 
-SCRIPT = Path(__file__).parents[2] / "scripts" / "report_run.py"
 EVIL = "<script>alert('&')</script>"
 
 
@@ -180,21 +179,14 @@ def test_other_formats_are_refused(run: RunFolder, tmp_path: Path) -> None:
         write_report(run, tmp_path / "page.pdf")
 
 
-def test_the_script_tells_what_it_left_out(
-    run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_tells_what_it_left_out(run: RunFolder, tmp_path: Path) -> None:
     with open(run.log, "a", encoding="utf-8") as log:
         log.write('{"kind": "train", "upd')
     page = tmp_path / "deep" / "page.html"
-    monkeypatch.setattr(sys, "argv", ["report_run.py", str(run.path), "--output", str(page)])
-    runpy.run_path(str(SCRIPT), run_name="__main__")
-    captured = capsys.readouterr()
-    assert captured.out == f"The report is in {page}.\n"
-    assert captured.err.startswith("The last line of log.jsonl is cut off and was left out")
+    told = CliRunner().invoke(app, ["report", str(run.path), "--output", str(page)])
+    assert told.stdout == f"The report is in {page}.\n" and told.exit_code == 0
+    assert told.stderr.startswith("The last line of log.jsonl is cut off and was left out")
     assert "cut off and was left out" in page.read_text(encoding="utf-8")
-    monkeypatch.setattr(sys, "argv", ["report_run.py", str(tmp_path / "nowhere")])
-    with pytest.raises(
-        SystemExit,
-        match=r"^error: There is no run folder \S+nowhere; name one that scripts/train\.py wrote\.$",
-    ):
-        runpy.run_path(str(SCRIPT), run_name="__main__")
+    refused = CliRunner().invoke(app, ["report", str(tmp_path / "nowhere")])
+    assert re.fullmatch(r"error: There is no run folder \S+nowhere; name one that `vaswani train` wrote\.\n", refused.stderr)
+    assert refused.exit_code == 1

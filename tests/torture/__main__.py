@@ -34,7 +34,7 @@ def main() -> int:
     recipe = load_recipe(a.recipe) if a.recipe else tiny_recipe()
     settings = TortureSettings(a.kills, a.others, a.seed, a.grace)
     folder = a.folder or Path(tempfile.mkdtemp(prefix="torture-"))
-    return 0 if torture(recipe, Path(__file__).parents[2] / "scripts" / "train.py", folder, settings) else 1
+    return 0 if torture(recipe, folder, settings) else 1
 
 
 if __name__ == "__main__":

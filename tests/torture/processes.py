@@ -79,13 +79,13 @@ class Child:
         return "\n".join(lines[-_LINES_TO_TELL:])
 
 
-def script(path: Path, *arguments: object, environment: Mapping[str, str]) -> Callable[[], Any]:
-    """What `python path arguments` does with these variables set, to be done by a child."""
+def module(name: str, *arguments: object, environment: Mapping[str, str]) -> Callable[[], Any]:
+    """What `python -m name arguments` does with these variables set, to be done by a child."""
 
     def run() -> None:
         os.environ.update(environment)
-        sys.argv = [str(path), *map(str, arguments)]
-        runpy.run_path(str(path), run_name="__main__")
+        sys.argv = [name, *map(str, arguments)]
+        runpy.run_module(name, run_name="__main__")
 
     return run
 

@@ -15,7 +15,7 @@ _PARENT = """
 import json, signal, sys, time
 from pathlib import Path
 from tests.torture import processes
-from tests.torture.processes import Child, counting_lines, killing_itself, script
+from tests.torture.processes import Child, counting_lines, killing_itself, module
 folder = Path(sys.argv[1])
 (folder / "job.py").write_text('import os, sys; print(sys.argv[1], os.environ["KEY"]); sys.exit("error: gone")')
 processes._TRACED = (str(folder),)
@@ -25,7 +25,7 @@ from work import save_state
 def ended(program, seconds=30):
     child = Child(program, folder / "said")
     return child.wait(seconds), child.words, child
-status, words, _ = ended(script(folder / "job.py", "argument", environment={"KEY": "value"}))
+status, words, _ = ended(module("job", "argument", environment={"KEY": "value"}))
 assert (status, words) == (1, "argument value\\nerror: gone"), (status, words)
 assert ended(counting_lines(save_state, folder / "counts"))[0] == 0
 assert json.loads((folder / "counts").read_text()) == {"save_state": 3}

@@ -13,7 +13,7 @@ from typing import Any
 from tests.torture import faults
 from tests.torture.faults import Fault, Missed, NotSurvived, World
 from tests.torture.outcome import differences, outcome
-from tests.torture.processes import STAGES, counting_lines, script
+from tests.torture.processes import STAGES, counting_lines, module
 from vaswani_transformer.data.builtin.corpus import builtin_pairs
 from vaswani_transformer.data.cache import CACHE
 from vaswani_transformer.files.atomic_file import write_text
@@ -74,7 +74,7 @@ def tiny_recipe() -> Recipe:
     })  # fmt: skip
 
 
-def torture(recipe: Recipe, train_script: Path, folder: Path, settings: TortureSettings) -> bool:
+def torture(recipe: Recipe, folder: Path, settings: TortureSettings) -> bool:
     """Do every fault to a training of its own, tell on the standard output how each ended, and how many were survived.
 
     A fault is survived if the training said what had to be said, and then, going on with the same command, left what the undisturbed one
@@ -82,7 +82,6 @@ def torture(recipe: Recipe, train_script: Path, folder: Path, settings: TortureS
 
     Args:
         recipe: short, for it is trained over and over, yet with several states and at least one checkpoint that is averaged in the end.
-        train_script: `scripts/train.py`.
         folder: where the trainings take place.
         settings: see there.
 
@@ -99,9 +98,9 @@ def torture(recipe: Recipe, train_script: Path, folder: Path, settings: TortureS
 
     def program(run: RunFolder, *overrides: str) -> Callable[[], Any]:
         changes = [part for override in overrides for part in ("--set", override)]
-        arguments = (folder / "recipe.yaml", "--run-folder", run.path, *changes)
+        arguments = ("train", folder / "recipe.yaml", "--run-folder", run.path, *changes)
         # Each training prepares its data itself, and those who go on find what was cached before
-        return script(train_script, *arguments, environment={CACHE: str(run.path.parent.with_name("cache"))})
+        return module("vaswani_transformer", *arguments, environment={CACHE: str(run.path.parent.with_name("cache"))})
 
     blank = World(
         program, folder / "reference", seconds=60.0, size=0, largest=0, lines={}, grace=settings.grace, number=0,

@@ -1,4 +1,4 @@
-"""Run scripts/train.py as several ranks of one machine, job after job: a launcher that loads PyTorch once and forks.
+"""Run `vaswani train` as several ranks of one machine, job after job: a launcher that loads PyTorch once and forks.
 
 Jobs come as JSON, one a line, and each is answered with a line when all its ranks have ended:
 
@@ -26,7 +26,6 @@ import torch
 
 from vaswani_transformer.training import engine, update, watch
 
-SCRIPT = Path(__file__).parents[2] / "scripts" / "train.py"
 SILENT_SIGNS = 4
 """Less patience than in a real training, where silence is what is looked at."""
 TOO_LONG = 60.0
@@ -72,7 +71,7 @@ def poison_third_update() -> None:
 
 
 def be_rank(rank: int, port: int, job: dict[str, Any]) -> None:
-    """What a launcher sets, then the script."""
+    """What a launcher sets, then the command."""
     numbers = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": job["ranks"], "LOCAL_WORLD_SIZE": job["ranks"]}
     os.environ |= {name: str(value) for name, value in numbers.items()}
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
@@ -90,8 +89,8 @@ def be_rank(rank: int, port: int, job: dict[str, Any]) -> None:
             engine.save_checkpoint = FAULTS[fault][1]
         else:
             strike_in_third_update(FAULTS[fault][1])
-    sys.argv = [str(SCRIPT), job["recipe"], "--run-folder", job["run"]]
-    runpy.run_path(str(SCRIPT), run_name="__main__")
+    sys.argv = ["vaswani", "train", job["recipe"], "--run-folder", job["run"]]
+    runpy.run_module("vaswani_transformer", run_name="__main__")
 
 
 def fork_rank(rank: int, port: int, job: dict[str, Any]) -> int:

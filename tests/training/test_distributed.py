@@ -181,8 +181,8 @@ def test_torchrun_restarts_after_a_rank_was_killed(make_recipe: Callable[..., Re
     (undisturbed,) = launch(undisturbed={"recipe": recipe, "ranks": 2})
     run = RunFolder(tmp_path / "killed")
     elastic = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--max-restarts", "1"]
-    script = [ROOT / "scripts" / "train.py", tmp_path / "undisturbed.yaml", "--run-folder", run.path]
-    command = [sys.executable, *elastic, *map(str, script)]
+    training = ["-m", "vaswani_transformer", "train", tmp_path / "undisturbed.yaml", "--run-folder", run.path]
+    command = [sys.executable, *map(str, [*elastic, *training])]
     with open(tmp_path / "words.txt", "w", encoding="utf-8") as stream:
         # Without this PyTorch 2.13 shows the restarted ranks the addresses of the dead ones
         environment = {**ENVIRONMENT, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}

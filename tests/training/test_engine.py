@@ -381,10 +381,10 @@ def test_two_processes_go_on_where_one_stopped(make_recipe: Callable[..., Recipe
         port = str(free.getsockname()[1])
     config = ROOT / "scripts" / "accelerate" / "cpu.yaml"
     launcher = ["-m", "accelerate.commands.launch", "--config_file", config, "--main_process_port", port]
-    script = [ROOT / "scripts" / "train.py", tmp_path / "recipe.yaml", "--run-folder", together.path]
+    command = ["-m", "vaswani_transformer", "train", tmp_path / "recipe.yaml", "--run-folder", together.path]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
-        [sys.executable, *map(str, [*launcher, *script])],
+        [sys.executable, *map(str, [*launcher, *command])],
         env=environment,
         capture_output=True,
         text=True,
@@ -407,14 +407,16 @@ def test_two_processes_go_on_where_one_stopped(make_recipe: Callable[..., Recipe
         ),
     ],
 )
-def test_the_script_answers_wrong_input_with_one_line(
+def test_the_command_answers_wrong_input_with_one_line(
     override: str, sentence: str, make_recipe: Callable[..., Recipe], tmp_path: Path
 ) -> None:
     (tmp_path / "recipe.yaml").write_text(make_recipe().to_yaml(), encoding="utf-8")
     done = subprocess.run(
         [
             sys.executable,
-            str(ROOT / "scripts/train.py"),
+            "-m",
+            "vaswani_transformer",
+            "train",
             "recipe.yaml",
             "--set",
             override,

@@ -22,8 +22,7 @@ SCRIPT = """
 import runpy, sys
 from vaswani_transformer.training import watch
 watch.SILENT_SIGNS = 3
-sys.argv = sys.argv[1:]
-runpy.run_path(sys.argv[0], run_name="__main__")
+runpy.run_module("vaswani_transformer", run_name="__main__")
 """
 """Less patience with the silent than in a real training."""
 
@@ -71,7 +70,7 @@ def start(tmp_path: Path) -> Iterator[Callable[[str, Path, Path], "subprocess.Po
         is_first = host == next(iter(HOSTS))
         here = ["--local-addr", HOSTS[host], "--rdzv-conf", f"read_timeout=15,is_host={is_first}"]
         meeting = ["--rdzv-endpoint", f"{next(iter(HOSTS.values()))}:29511"]
-        arguments = [script, ROOT / "scripts" / "train.py", recipe, "--run-folder", run]
+        arguments = [script, "train", recipe, "--run-folder", run]
         command = [
             sys.executable,
             "-m",

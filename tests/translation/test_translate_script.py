@@ -12,14 +12,14 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-SCRIPT = ROOT / "scripts" / "translate.py"
+COMMAND = ["-m", "vaswani_transformer", "translate"]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
 WORDS = ["man", "woman", "dogs", "run", "read", "house", "beach", "coat"]
 CONTENT = "".join(f"The {WORDS[n % 8]} that the {WORDS[n * 5 % 7]} sees {WORDS[n * 3 % 8]} {n}.\n" for n in range(40))
 
 
 def command(*arguments: object) -> list[str]:
-    return [sys.executable, str(SCRIPT), *map(str, arguments)]
+    return [sys.executable, *COMMAND, *map(str, arguments)]
 
 
 def run(*arguments: object, text: str | None = None) -> subprocess.CompletedProcess:
@@ -83,7 +83,7 @@ def on_two_processes(*arguments: object) -> str:
     config = ROOT / "scripts" / "accelerate" / "cpu.yaml"
     launcher = ["-m", "accelerate.commands.launch", "--config_file", config, "--main_process_port", port]
     done = subprocess.run(
-        [sys.executable, *map(str, [*launcher, SCRIPT, *arguments])],
+        [sys.executable, *map(str, [*launcher, *COMMAND, *arguments])],
         env=ENVIRONMENT,
         capture_output=True,
         text=True,

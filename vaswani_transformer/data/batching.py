@@ -83,7 +83,7 @@ def plan_batches(
     of equal length are shuffled, and targets count as up to a sixteenth longer than they are. Then the batches themselves are shuffled, so
     that their order says nothing about length.
 
-    Time and memory grow with the number of pairs and with nothing else; `scripts/benchmark_planning.py` measures both.
+    Time and memory grow with the number of pairs and with nothing else; `benchmarks.planning` measures both.
 
     Args:
         source_lengths: [n] tokens, `</s>` included.

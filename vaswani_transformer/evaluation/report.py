@@ -26,6 +26,7 @@ from ..translation.translate import translate
 from .bleu import METRICS, score
 
 SAMPLES = 10
+_COMMAND = "vaswani"
 _NO_SEARCH = (
     "_",
     "output_",
@@ -252,6 +253,8 @@ def _circumstances() -> dict[str, Any]:
 def command_line() -> str:
     """The command line as it can be typed again; where the program lies on this machine is nobody's business."""
     program = Path(sys.argv[0]).absolute()
+    if program.name == _COMMAND or program == Path(__file__).parents[1] / "__main__.py":
+        return shlex.join([_COMMAND, *sys.argv[1:]])
     shown = program.relative_to(Path.cwd()) if program.is_relative_to(Path.cwd()) else Path(program.name)
     return shlex.join(["python", str(shown), *sys.argv[1:]])
 

@@ -236,7 +236,7 @@ def _check_evaluation(run: RunFolder) -> None:
     """Scores must be those of the very weights that are published."""
     weights = run.averaged / "model.safetensors"
     if not run.evaluation.is_file():
-        raise FileNotFoundError(f"{run.evaluation} does not exist yet; evaluate the run first (scripts/evaluate_model.py --run).")
+        raise FileNotFoundError(f"{run.evaluation} does not exist yet; evaluate the run first (vaswani evaluate {run.path}).")
     if read_json(run.evaluation)["weights_sha256"].get(weights.name) != file_sha256(weights):
         raise ValueError(f"{run.evaluation} was made with other weights than {weights}; evaluate the run again.")
 

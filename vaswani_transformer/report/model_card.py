@@ -70,7 +70,7 @@ def render_card(run: RunFolder, *, model_id: str | None = None, picture: str = "
         ValueError: a file lacks a value that the card needs.
     """
     recipe = load_recipe(_written(run.recipe, "train first"))
-    evaluation = _read(run.evaluation, "evaluate the run first (scripts/evaluate_model.py --run)")
+    evaluation = _read(run.evaluation, "evaluate the run first (vaswani evaluate RUN)")
     weights = _written(run.averaged / "model.safetensors", "finish the training first")
     return (
         card_environment()

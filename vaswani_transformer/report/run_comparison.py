@@ -29,7 +29,7 @@ def validations(run: RunFolder) -> list[Point]:
         ValueError: the log holds no validation.
     """
     if not run.log.is_file():
-        raise FileNotFoundError(f"{run.path} holds no training log; compare run folders of scripts/train.py.")
+        raise FileNotFoundError(f"{run.path} holds no training log; compare run folders that `vaswani train` wrote.")
     tokens, found = 0, {}
     for record in read_json_lines(run.log, growing=True):
         if record["kind"] == "train":

@@ -99,12 +99,11 @@ def collect_samples(records: Sequence[dict[str, Any]]) -> list[Sample]:
 def _read_log(run: RunFolder) -> tuple[list[dict[str, Any]], str | None]:
     """The records, and what is to be said about the log."""
     if not run.path.is_dir():
-        raise FileNotFoundError(f"There is no run folder {run.path}; name one that scripts/train.py wrote.")
+        raise FileNotFoundError(f"There is no run folder {run.path}; name one that `vaswani train` wrote.")
     if not run.log.is_file():
         if not run.recipe.is_file():
             raise FileNotFoundError(
-                f"{run.path} is not a run folder: it has neither {run.recipe.name} nor {run.log.name}; name one that "
-                "scripts/train.py wrote."
+                f"{run.path} is not a run folder: it has neither {run.recipe.name} nor {run.log.name}; name one that `vaswani train` wrote."
             )
         raise FileNotFoundError(f"There is no training log {run.log} yet; begin the training first.")
     content = run.log.read_bytes()

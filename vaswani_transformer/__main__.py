@@ -1,0 +1,98 @@
+"""The command `vaswani`, which is also `python -m vaswani_transformer`: its verbs, and how it ends.
+
+Exit status: 0; 1 if it failed; 2 if the command line is wrong; 3 if `translate` left lines out; 130 if somebody stopped it. What a user
+can mend is told in one line on standard error; anything else is a bug and shows Python's traceback.
+"""
+
+import sys
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from .commands import card, compare, convert, evaluate, export, publish, recipes, report, train, translate
+
+_USERS = (OSError, ValueError, ImportError, FloatingPointError, MemoryError)
+"""Errors whose sentence tells the user what to do, here and in all of the package. (ImportError: an extra that is not installed.)"""
+
+
+VERBS: dict[str, Callable[..., None] | typer.Typer] = {
+    "recipes": recipes.app,
+    "train": train.train,
+    "report": report.report,
+    "compare": compare.compare,
+    "evaluate": evaluate.evaluate,
+    "card": card.card,
+    "publish": publish.publish,
+    "translate": translate.translate,
+    "export": export.export,
+    "convert": convert.app,
+}
+"""In the order in which `--help` lists them."""
+
+
+class OneLineErrors(TyperGroup):
+    """Ends as people expect of a command."""
+
+    def main(self, *args: Any, **settings: Any) -> Any:
+        settings["standalone_mode"] = False  # or Typer itself tells errors, in a box of several lines
+        try:
+            status = super().main(*args, **settings)
+        except typer.TyperException as error:
+            command = getattr(getattr(error, "ctx", None), "command_path", "vaswani")
+            status = _tell(f"{error.format_message()} `{command} --help` tells more.", error.exit_code)
+        except _USERS as error:
+            if isinstance(error, ImportError) and (error.name or "").startswith(__package__):
+                raise
+            status = _tell(str(error) or type(error).__name__, 1)
+        sys.exit(status)
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """In the order of the story."""
+        return list(VERBS)
+
+
+def _tell(sentence: str, status: int) -> int:
+    typer.echo(f"error: {' '.join(line.strip() for line in sentence.splitlines())}", err=True)
+    return status
+
+
+app = typer.Typer(cls=OneLineErrors, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from . import __version__
+
+        print(f"vaswani_transformer {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def vaswani(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")] = False,
+) -> None:
+    """Train, measure, publish and use translators: "Attention Is All You Need" for transformers.
+
+    \b
+    vaswani train builtin_tiny                                  a first translator, in minutes
+    vaswani train my_pair.yaml                                  your own sentences
+    vaswani evaluate runs/my_pair
+    vaswani publish runs/my_pair --repo-id USER/MODEL
+    vaswani translate runs/my_pair/published --input in.txt --output out.txt
+    """
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help(), err=True)
+        raise typer.Exit(2)
+
+
+for name, verb in VERBS.items():
+    if isinstance(verb, typer.Typer):
+        app.add_typer(verb, name=name)
+    else:
+        app.command(name)(verb)
+
+if __name__ == "__main__":
+    app()

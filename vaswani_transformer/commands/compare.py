@@ -1,0 +1,25 @@
+"""`vaswani compare`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def compare(
+    groups: Annotated[list[str], typer.Argument(metavar="NAME=RUN[,RUN...]", help="Run folders; those of one name differ in their seed.")],
+    picture: Annotated[Path | None, typer.Option(metavar="FILE", help="Also draw the curves, as this PNG file.")] = None,
+) -> None:
+    """Compare runs at equal numbers of target tokens, as a table.
+
+    \b
+    vaswani compare "fine-tuned=runs/a-1,runs/a-2" "from scratch=runs/b-1" --picture curves.png
+    """
+    from ..report.run_comparison import compare_runs
+    from ..run_folder import RunFolder
+
+    runs = {}
+    for group in groups:
+        name, is_named, folders = group.partition("=")
+        runs[name] = [RunFolder(Path(folder)) for folder in (folders if is_named else name).split(",")]
+    print(compare_runs(runs, picture))

@@ -1,0 +1,76 @@
+"""`vaswani evaluate`."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+_FILES = "With files: "
+
+
+def evaluate(
+    run_or_model: Annotated[str, typer.Argument(metavar="RUN-OR-MODEL", help="A run's folder, a model's, or a repository of the Hub.")],
+    source: Annotated[
+        str | None, typer.Option(metavar="FILE", help=f"{_FILES}what to translate, one sentence a line; plain, .gz or .xz.")
+    ] = None,
+    reference: Annotated[str | None, typer.Option(metavar="FILE", help=f"{_FILES}its translation by people, line by line.")] = None,
+    source_language: Annotated[str | None, typer.Option(metavar="CODE", help=f"{_FILES}en, for example.", show_default="en")] = None,
+    target_language: Annotated[str | None, typer.Option(metavar="CODE", help=f"{_FILES}de, for example.", show_default="de")] = None,
+    tokenized: Annotated[bool, typer.Option("--tokenized", help=f"{_FILES}they are already split into tokens.")] = False,
+    lowercase: Annotated[bool, typer.Option("--lowercase", help=f"{_FILES}score without regard to case.")] = False,
+    num_beams: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Beams of the search.", show_default="the checkpoint's own")
+    ] = None,
+    published: Annotated[
+        list[str] | None,
+        typer.Option(metavar="'SET; SYSTEM; METRIC; SCORE'", help="A score of others, for the card; repeatable."),
+    ] = None,
+    output: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write everything that is known to this JSON file.")] = None,
+) -> None:
+    """Translate and score the test sets of a run, or any files.
+
+    \b
+    vaswani evaluate runs/my_pair
+    vaswani evaluate Helsinki-NLP/opus-mt-en-de --source test.en --reference test.de
+
+    Scores are sacreBLEU, chrF and the paper's BLEU, each with its signature. A run has its test sets in its recipe, and its scores go
+    into evaluation.json. Any other model of transformers needs files.
+    """
+    from ..evaluation.report import PublishedScore, evaluate_model, evaluate_run, score_lines
+    from ..files.json_files import write_json
+    from ..recipe import CorpusSpec
+    from ..run_folder import RunFolder
+
+    settings: dict[str, Any] = {"published": [PublishedScore(*_parts(entry)) for entry in published or ()]}
+    settings |= {} if num_beams is None else {"num_beams": num_beams}
+    run = RunFolder(Path(run_or_model))
+    files = {
+        "--source": source, "--reference": reference, "--source-language": source_language, "--target-language": target_language,
+        "--tokenized": tokenized, "--lowercase": lowercase,
+    }  # fmt: skip
+    if run.recipe.is_file() or run.averaged.is_dir():
+        if given := [option for option, value in files.items() if value]:
+            raise typer.BadParameter(
+                f"{', '.join(given)}: a run's test sets are in its recipe; name the model itself, {run.averaged}, to score it on files."
+            )
+        evaluation = evaluate_run(run, **settings)
+    elif source is None or reference is None:
+        raise typer.BadParameter(f"{run_or_model} is no run's folder; a model needs --source and --reference.")
+    else:
+        settings |= {"languages": (source_language or "en", target_language or "de"), "lowercase": lowercase}
+        corpus = CorpusSpec("lines", source=source, target=reference, tokenized=tokenized)
+        evaluation = evaluate_model(run_or_model, {Path(source).name: corpus}, **settings)
+    if output is not None:
+        write_json(output, evaluation)
+    print("\n".join(score_lines(evaluation)))
+
+
+def _parts(entry: str) -> tuple[str, str, str, float]:
+    """Test set, system, metric and score of one `--published`."""
+    try:
+        test_set, system, metric, score = (part.strip() for part in entry.split(";"))
+        return test_set, system, metric, float(score)
+    except ValueError as error:
+        raise typer.BadParameter(
+            f"--published {entry!r} must read 'SET; SYSTEM; METRIC; SCORE', such as 'newstest2014; Vaswani et al.; paper_bleu; 27.3'."
+        ) from error

@@ -1,0 +1,68 @@
+"""`vaswani publish`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from ..run_folder import RunFolder
+
+
+def publish(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A run's folder, or a published one.")],
+    repo_id: Annotated[str | None, typer.Option(metavar="USER/MODEL", help="The repository; without it nothing is uploaded.")] = None,
+    revision: Annotated[str | None, typer.Option(metavar="BRANCH", help="Created where it does not exist.", show_default="main")] = None,
+    private: Annotated[bool, typer.Option("--private", help="Create the repository as a private one.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Stop before the upload.")] = False,
+    show: Annotated[int, typer.Option(min=0, metavar="N", help="Of a run: show N translations of each test set, and all places.")] = 0,
+) -> None:
+    """Put a translator on the Hugging Face Hub.
+
+    \b
+    vaswani publish runs/my_pair --dry-run
+    vaswani publish runs/my_pair --repo-id USER/MODEL
+
+    The folder, a run's or one assembled before, is loaded in a new process without this package and translates a sentence there before
+    anything leaves this machine. Log in with `hf auth login`, or set HF_TOKEN.
+    """
+    from ..hub.publish import PublishError
+    from ..hub.publish import publish as publish_folder
+    from ..run_folder import RunFolder
+
+    try:
+        publish_folder(folder, repo_id, private=private, revision=revision, dry_run=dry_run)
+    except PublishError as error:
+        raise OSError(str(error)) from error
+    if show:
+        _show(RunFolder(folder), show)
+
+
+def _show(run: "RunFolder", sentences: int) -> None:
+    """Print translations by the published folder, loaded as a user loads it, their scores, and where everything lies."""
+    from transformers import pipeline
+
+    from ..files.json_files import read_json
+
+    task: Any = "translation"  # which transformers' own type hints no longer know
+    translator = pipeline(task, model=str(run.published))
+    choice = ""
+    for test_set in read_json(run.evaluation)["test_sets"]:
+        samples = test_set["samples"][:sentences]
+        sources, language = [sample["source"] for sample in samples], test_set.get("tgt_lang")
+        choice = f', tgt_lang="{language}"' if language else ""
+        for sample, output in zip(samples, translator(sources, tgt_lang=language), strict=True):
+            print(f"\n  source       {sample['source']}\n  translation  {output['translation_text']}")
+            print(f"  reference    {sample['reference']}")
+        scores = ", ".join(f"{name} {result['score']:.2f}" for name, result in test_set["metrics"].items())
+        print(f"\n{test_set['name']}, {test_set['pairs']} unseen pairs: {scores}")
+    places = {
+        "model, ready to publish": run.published,
+        "model card": run.published / run.card.name,
+        "scores and signatures": run.evaluation,
+        "training curves": run.curves,
+        "training log": run.log,
+    }
+    print("\n" + "\n".join(f"{what:<24} {path}" for what, path in places.items()))
+    print(f'\nUse it:  import vaswani_transformer\n         from transformers import pipeline\n'
+          f'         pipeline("translation", model="{run.published}"{choice})("...")')  # fmt: skip

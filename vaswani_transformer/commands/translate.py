@@ -1,0 +1,63 @@
+"""`vaswani translate`."""
+
+from typing import Annotated, Literal
+
+import typer
+
+
+def translate(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model's folder, or a repository of the Hub.")],
+    input: Annotated[str, typer.Option(metavar="FILE", help="What to translate: plain, .gz or .xz; - is standard input.")] = "-",
+    output: Annotated[str, typer.Option(metavar="FILE", help="Where to; - is standard output, which cannot be resumed.")] = "-",
+    format: Annotated[Literal["text", "tsv", "jsonl"], typer.Option(help="Of the lines, in and out.")] = "text",
+    column: Annotated[
+        str | None,
+        typer.Option("--column", "--field", metavar="NAME", help="Column, by name or number, or field.", show_default="1; text"),
+    ] = None,
+    engine: Annotated[Literal["pytorch", "ctranslate2"], typer.Option(help="What translates; see `vaswani export`.")] = "pytorch",
+    dtype: Annotated[
+        str | None,
+        typer.Option(metavar="TYPE", help="float32, bfloat16, float16 or int8.", show_default="what MODEL holds; float32 on a CPU"),
+    ] = None,
+    target_language: Annotated[str | None, typer.Option(metavar="CODE", help="For a model of ours that has several: fr.")] = None,
+    num_beams: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Beams of the search.", show_default="the checkpoint's own")
+    ] = None,
+    nbest: Annotated[int | None, typer.Option(min=1, metavar="N", help="Translations a line, best first.", show_default="1")] = None,
+    scores: Annotated[bool, typer.Option("--scores", help="Write the search's score of each translation, too.")] = False,
+    settings: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of generate; repeatable.")] = None,
+    batch_tokens: Annotated[int, typer.Option(min=1, metavar="N", help="Source tokens a batch.")] = 4096,
+    max_source_tokens: Annotated[int, typer.Option(min=1, metavar="N", help="Longer texts fail.")] = 1024,
+    window: Annotated[int, typer.Option(min=1, metavar="N", help="Lines that are sorted by length together.")] = 4000,
+    split_sentences: Annotated[
+        str | None, typer.Option(metavar="LANGUAGE", help="Cut texts into sentences; the source's code: en.")
+    ] = None,
+) -> None:
+    """Translate a file or stream of any size, line by line.
+
+    \b
+    vaswani translate runs/my_pair/published --input in.txt.gz --output out.txt.gz
+    echo "The dog sleeps." | vaswani translate runs/my_pair/published
+    accelerate launch -m vaswani_transformer translate MODEL --input in.txt --output out.txt
+
+    One line comes out for every line that goes in, in order. The last example shares the work among several devices. The same command
+    resumes a job that was stopped or killed, to the same bytes. A line that cannot be translated is named on standard error and stays
+    empty in the output; the exit status is then 3 (under `accelerate launch` 0).
+    """
+    from ..strict_yaml import parse_override
+    from ..translation.job import JobSettings, translate_file
+    from ..translation.loading import load_engine
+    from ..translation.processes import exit_status
+    from ..translation.translate import Translator
+
+    named = {
+        "num_beams": num_beams, "num_return_sequences": nbest, "target_language": target_language, "batch_tokens": batch_tokens,
+        "max_source_tokens": max_source_tokens,
+    }  # fmt: skip
+    generation = dict(parse_override(entry, "length_penalty=1.0") for entry in settings or ()) | {
+        name: value for name, value in named.items() if value is not None
+    }
+    job = JobSettings(format, column, nbest or 1, scores, window, split_sentences)
+    loaded, tokenizer, identity = load_engine(model, engine, dtype)
+    translator = Translator(loaded, tokenizer, scores=scores, **generation)
+    raise typer.Exit(exit_status(translate_file(input, output, translator, job, identity | generation)))
