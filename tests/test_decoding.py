@@ -322,6 +322,69 @@ def test_streaming_is_for_greedy_search() -> None:
         model.generate(**padded(SOURCES[:1]), streamer=streamer, num_beams=2, **GNMT)
 
 
+@pytest.mark.parametrize("penalty", ["gnmt", None])
+@pytest.mark.parametrize("beams", [1, 3])
+@pytest.mark.parametrize("rules", [[], [DoNothing()]])
+def test_a_forced_end_comes_at_each_sentences_limit(rules: list[LogitsProcessor], beams: int, penalty: str | None) -> None:
+    model = build_model()
+    settings = {"num_beams": beams, "length_penalty_type": penalty, "extra_length": 4, "forced_eos_token_id": 7, "suppress_tokens": [EOS]}
+    settings |= {"logits_processor": LogitsProcessorList(rules)}
+    together = model.generate(**padded(SOURCES), **settings)
+    for source, row in zip(SOURCES, together.tolist(), strict=True):
+        alone = model.generate(**padded([source]), **settings)[0].tolist()
+        assert len(alone) == 1 + len(source) + 4 and alone[-1] == 7
+        assert row[: len(alone)] == alone
+        assert set(row[len(alone) :]) <= {PAD, EOS}
+
+
+def test_a_forced_end_is_hugging_faces_where_the_limit_is_the_callers() -> None:
+    model = build_model()
+    settings = {"forced_eos_token_id": [7, EOS], "max_new_tokens": 4}
+    expected = model.generate(**padded(SOURCES), **settings, logits_processor=LogitsProcessorList([DoNothing()]))
+    assert set(expected[:, -1].tolist()) <= {EOS, PAD}
+    assert torch.equal(model.generate(**padded(SOURCES), **settings), expected)
+
+
+class RowCollector(BaseStreamer):
+    def __init__(self) -> None:
+        self.rows: list[list[int]] = []
+
+    def put(self, value: torch.Tensor) -> None:
+        self.rows.append(value.flatten().tolist())
+
+    def end(self) -> None:
+        self.rows.append([])
+
+
+def test_a_streamer_gets_all_rows_in_their_order() -> None:
+    model, ours, theirs = build_model(3), RowCollector(), RowCollector()
+    out = model.generate(**padded(SOURCES), streamer=ours, extra_length=4)
+    assert len({len(generated(row)) for row in out}) > 2, "sentences end at different steps"
+    model.generate(**padded(SOURCES), streamer=theirs, extra_length=4, logits_processor=LogitsProcessorList([DoNothing()]))
+    assert ours.rows == theirs.rows
+    assert ours.rows == [*out.T.tolist(), []]
+
+
+@pytest.mark.parametrize("settings", [{}, {"num_beams": 3, **GNMT}, {"num_beams": 3}, {"do_sample": True}])
+@pytest.mark.parametrize("cached", [True, False])
+def test_scores_that_are_no_numbers_are_named(settings: dict[str, Any], cached: bool) -> None:
+    model = build_model()
+    model.lm_head.weight.data[6, 3] = torch.nan
+    with pytest.raises(ValueError, match=r"scores for the next token are not numbers \(NaN\)"):
+        model.generate(**padded(SOURCES), **settings, use_cache=cached, max_new_tokens=4)
+    model.generate(**padded(SOURCES), **settings, use_cache=cached, max_new_tokens=4, remove_invalid_values=True)
+
+
+@pytest.mark.parametrize("draft", [{"prompt_lookup_num_tokens": 2}, {"assistant_model": build_model(1)}])
+def test_a_draft_is_refused_where_several_hypotheses_are_searched(draft: dict[str, Any]) -> None:
+    model = build_model()
+    model.generation_config.update(**PAPER_SEARCH, allow_custom_entries=True)
+    with pytest.raises(ValueError, match=f"`{next(iter(draft))}` speeds up greedy search .* num_beams is 4"):
+        model.generate(**padded(SOURCES[:1]), **draft)
+    plain = model.generate(**padded(SOURCES[:1]), num_beams=1)
+    assert torch.equal(model.generate(**padded(SOURCES[:1]), **draft, num_beams=1), plain)
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

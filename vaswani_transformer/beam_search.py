@@ -129,8 +129,16 @@ class GnmtBeamSearch:
         config: GenerationConfig,
         limits: Sequence[int],
         is_predictable: bool,
+        forced_end: Sequence[int] = (),
     ) -> None:
-        """`prompts` `[B, P]`; `limits`: how many tokens each sentence may get; `is_predictable`: see `PREDICTABLE_PROCESSORS`."""
+        """Begin.
+
+        Args:
+            prompts: `[B, P]`.
+            limits: how many tokens each sentence may get.
+            is_predictable: see `PREDICTABLE_PROCESSORS`.
+            forced_end: the tokens that alone may come last where a sentence reaches its limit; all may where there are none.
+        """
         self.steps, self.prompts, self.processors, self.criteria = steps, prompts, processors, criteria
         self.config, self.beams = config, config.num_beams
         penalty = Penalty(config.length_penalty)
@@ -138,7 +146,7 @@ class GnmtBeamSearch:
             SentenceSearch(number, limit, self.beams, config.num_return_sequences, penalty, is_predictable)
             for number, limit in enumerate(limits)
         ]
-        self.end_tokens = end_tokens_of(config)
+        self.end_tokens, self.forced_end = end_tokens_of(config), list(forced_end)
         self.dtype = torch.float32
         self.recorder = StepRecorder(config)
         self.searched = self.sentences
@@ -178,6 +186,7 @@ class GnmtBeamSearch:
         chosen = [[int(place) % vocabulary for place in row] for row in places]
         for i, (sentence, ends) in enumerate(zip(self.searched, self._ends(origins, chosen), strict=True)):
             if not sentence.is_done:
+                refuse_nan(values[i])
                 sentence.extend(values[i], origins[i], chosen[i], ends)
 
     def _log_probabilities(self, logits: torch.Tensor) -> torch.Tensor:
@@ -192,9 +201,19 @@ class GnmtBeamSearch:
             if repeats > 1:
                 log_probs = log_probs.repeat_interleave(repeats, dim=0)
             log_probs = self.processors(ids, log_probs)[::repeats]
+        log_probs = self._with_forced_ends(log_probs.view(logits.shape)).flatten(0, 1)
         if self.recorder.is_on:
             self.recorder.add(self.steps.outputs, rows, log_probs)
         return log_probs.view(logits.shape)
+
+    def _with_forced_ends(self, log_probs: torch.Tensor) -> torch.Tensor:
+        """`log_probs` `[B, K or 1, V]`; of a sentence at its limit, those of its forced end are 0 and all others minus infinity."""
+        lasts = [i for i, s in enumerate(self.searched) if s.length + 1 == s.limit] if self.forced_end else []
+        if lasts:
+            forced = torch.full_like(log_probs[0], -math.inf)
+            forced[:, self.forced_end] = 0
+            log_probs = log_probs.index_put((self._on_device(lasts),), forced)
+        return log_probs
 
     def _ends(self, origins: list[list[int]], tokens: list[list[int]]) -> list[list[bool]]:
         """Which candidates end here."""
@@ -278,10 +297,16 @@ def greedy_search(
     limits: Sequence[int],
     config: GenerationConfig,
     streamer: Any = None,
+    forced_end: Sequence[int] = (),
 ) -> torch.Tensor:
     """The likeliest token at every step, `[B, length]`; sentences leave the batch as they end or reach their limit.
 
-    `processors` change the scores of what may come next, whichever row a sentence has.
+    Args:
+        prompts: `[B, P]`.
+        processors: they change the scores of what may come next, whichever row a sentence has.
+        limits: how many tokens each sentence may get.
+        streamer: gets every sentence's next token at every step, `[B]`; padding behind those that have ended.
+        forced_end: the first of these comes last where a sentence reaches its limit.
     """
     end_tokens = end_tokens_of(config)
     found: list[list[int]] = [[] for _ in limits]
@@ -291,32 +316,62 @@ def greedy_search(
         if processors:
             said = behind(prompts[searched], [found[sentence] for sentence in searched], config)
             logits = processors(said, logits[:, -1].float() + steps.offset).unsqueeze(1)
-        tokens = first_largest(logits[:, -1]).unsqueeze(-1)
-        staying = []
-        for i, (sentence, token) in enumerate(zip(searched, tokens.flatten().tolist(), strict=True)):
-            found[sentence].append(token)
-            if token not in end_tokens and len(found[sentence]) < limits[sentence]:
+        tokens, staying = likeliest(logits[:, -1]), []
+        for i, sentence in enumerate(searched):
+            is_last = len(found[sentence]) + 1 == limits[sentence]
+            found[sentence].append(min(forced_end) if is_last and forced_end else tokens[i])
+            if not is_last and tokens[i] not in end_tokens:
                 staying.append(i)
         if streamer is not None:
-            streamer.put(tokens.flatten().cpu())
+            streamer.put(torch.tensor([found[i][-1] if i in searched else padding_of(config) for i in range(len(limits))]))
         if staying and len(staying) < len(searched):
             staying = closed_up(staying)
             steps.keep(staying)
-            tokens = tokens[staying]
         searched = [searched[i] for i in staying]
         if searched:
-            logits = steps.next(tokens, torch.zeros_like(tokens))
+            newest = torch.tensor([found[sentence][-1:] for sentence in searched], device=prompts.device)
+            logits = steps.next(newest, torch.zeros_like(newest))
     if streamer is not None:
         streamer.end()
     return behind(prompts, found, config)
 
 
+def likeliest(scores: torch.Tensor) -> list[int]:
+    """The token with the largest of each row of `scores` `[R, V]`.
+
+    Raises:
+        ValueError: one of the scores is not a number.
+    """
+    tokens = first_largest(scores)
+    best = torch.stack((tokens.double(), scores.gather(1, tokens.unsqueeze(-1)).squeeze(-1).double()))
+    numbers, values = best.tolist()  # the step's one wait for the device
+    refuse_nan(values)
+    return [int(number) for number in numbers]
+
+
+def refuse_nan(scores: Sequence[float]) -> None:
+    """Refuse scores of next tokens that cannot be compared.
+
+    Raises:
+        ValueError: one of them is not a number.
+    """
+    if any(score != score for score in scores):
+        raise ValueError(
+            "The model's scores for the next token are not numbers (NaN), so none is the best; look for NaN or infinity in its weights and "
+            "inputs, or compute in a wider type, such as torch.float32."
+        )
+
+
 def behind(prompts: torch.Tensor, found: Sequence[Sequence[int]], config: GenerationConfig) -> torch.Tensor:
     """The found tokens behind their prompts `[B, P]`, with padding behind the shorter ones, `[B, length]`."""
     longest = max(map(len, found))
-    filler = 0 if config._pad_token_tensor is None else int(config._pad_token_tensor)
-    rows = [filled(tokens, longest, filler) for tokens in found]
+    rows = [filled(tokens, longest, padding_of(config)) for tokens in found]
     return torch.cat((prompts, torch.tensor(rows, dtype=torch.long, device=prompts.device)), dim=-1)
+
+
+def padding_of(config: GenerationConfig) -> int:
+    """The token behind those of a sentence that is shorter than others of its batch."""
+    return 0 if config._pad_token_tensor is None else int(config._pad_token_tensor)
 
 
 def end_tokens_of(config: GenerationConfig) -> set[int]:

@@ -20,7 +20,7 @@ from transformers.generation import GenerationMixin, GenerationMode, logits_proc
 from transformers.generation.stopping_criteria import EosTokenCriteria, MaxLengthCriteria
 from transformers.modeling_outputs import BaseModelOutput
 
-from .beam_search import GnmtBeamSearch, greedy_search
+from .beam_search import GnmtBeamSearch, greedy_search, refuse_nan
 from .encoder_pass import encode
 from .stepping import UNDERSTOOD, DecoderSteps, can_step, runs_bare, steps_of
 
@@ -69,6 +69,20 @@ class PaperSearch(GenerationMixin):
         check_search_settings(prepared)
         vars(prepared).pop("_runs_bare", None)  # of a search before, with these settings
         return prepared, model_kwargs
+
+    def _validate_generation_mode(
+        self, generation_mode: GenerationMode, generation_config: GenerationConfig, given: dict[str, Any]
+    ) -> None:
+        """Refuse a draft of what comes next, which transformers knows for one hypothesis and drops for several."""
+        names = ("prompt_lookup_num_tokens", "assistant_early_exit", "use_mtp")
+        drafts = {"assistant_model": given.get("assistant_model"), **{name: getattr(generation_config, name, None) for name in names}}
+        for name, draft in drafts.items():
+            if draft and (generation_config.num_beams or 1) > 1:
+                raise ValueError(
+                    f"`{name}` speeds up greedy search and sampling, and here num_beams is {generation_config.num_beams}; "
+                    f"leave it out for a beam search, or pass num_beams=1."
+                )
+        super()._validate_generation_mode(generation_mode, generation_config, given)
 
     def _prepare_generated_length(
         self,
@@ -146,9 +160,11 @@ class PaperSearch(GenerationMixin):
         )
         steps = steps_of(self, input_ids, generation_config, kwargs) if is_plain else None
         if isinstance(steps, DecoderSteps):
-            return greedy_search(steps, input_ids, in_place(logits_processor), limits.tolist(), generation_config, streamer)
+            processors, forced_end = without_forced_end(logits_processor, generation_config)
+            return greedy_search(steps, input_ids, in_place(processors), limits.tolist(), generation_config, streamer, forced_end)
         criteria = StoppingCriteriaList([*stopping_criteria, TokenLimits(limits, input_ids.shape[1])])
-        return super()._sample(input_ids, logits_processor, criteria, generation_config, synced_gpus, streamer, **kwargs)
+        processors = for_hugging_face(logits_processor, generation_config, limits, input_ids.shape[1])
+        return super()._sample(input_ids, processors, criteria, generation_config, synced_gpus, streamer, **kwargs)
 
     def _beam_search(
         self,
@@ -167,18 +183,21 @@ class PaperSearch(GenerationMixin):
                     'length_penalty_type="gnmt" cannot search with `synced_gpus`: its ranks finish at different steps; gather the '
                     "parameters on each rank first, or pass length_penalty_type=None."
                 )
+            processors, forced_end = without_forced_end(logits_processor, generation_config)
             search = GnmtBeamSearch(
                 steps_of(self, input_ids, generation_config, kwargs, generation_config.num_beams),
                 input_ids[:: generation_config.num_beams],
-                in_place(logits_processor),
+                in_place(processors),
                 callers_rules(stopping_criteria),
                 generation_config,
                 limits.tolist(),
-                are_predictable(logits_processor),
+                are_predictable(processors),
+                forced_end,
             )
             return search.run(kwargs["encoder_outputs"])
         criteria = StoppingCriteriaList([*stopping_criteria, TokenLimits(limits, input_ids.shape[1])])
-        return super()._beam_search(input_ids, logits_processor, criteria, generation_config, synced_gpus, **kwargs)
+        processors = for_hugging_face(logits_processor, generation_config, limits, input_ids.shape[1])
+        return super()._beam_search(input_ids, processors, criteria, generation_config, synced_gpus, **kwargs)
 
 
 def check_search_settings(config: GenerationConfig) -> None:
@@ -223,6 +242,47 @@ def token_limits(config: GenerationConfig, input_ids: torch.Tensor, model_kwargs
 def are_predictable(processors: LogitsProcessorList) -> bool:
     """Whether all of them are known, and so of the kind that `PREDICTABLE_PROCESSORS` describes."""
     return all(type(rule) in PREDICTABLE_PROCESSORS for rule in processors)
+
+
+def forces_the_end(rule: LogitsProcessor, config: GenerationConfig) -> bool:
+    """Whether `rule` is the settings' `forced_eos_token_id`, which speaks of the longest sentence's limit as if it were everybody's."""
+    return type(rule) is logits_process.ForcedEOSTokenLogitsProcessor and rule.max_length == config.max_length
+
+
+def without_forced_end(processors: LogitsProcessorList, config: GenerationConfig) -> tuple[LogitsProcessorList, list[int]]:
+    """The rules beside `forced_eos_token_id`, and its tokens, for a search that knows each sentence's limit."""
+    forced = [token for rule in processors if forces_the_end(rule, config) for token in rule.eos_token_id.tolist()]
+    return LogitsProcessorList([rule for rule in processors if not forces_the_end(rule, config)]), forced
+
+
+def for_hugging_face(
+    processors: LogitsProcessorList, config: GenerationConfig, limits: torch.Tensor, prompt_length: int
+) -> LogitsProcessorList:
+    """The rules for a search of Hugging Face's: the end is forced at each sentence's own limit `[B]`, and NaN is refused."""
+    rules = [ForcedEnd(rule, limits, prompt_length) if forces_the_end(rule, config) else rule for rule in processors]
+    return LogitsProcessorList(rules if config.remove_invalid_values else [RefusedNaN(), *rules])
+
+
+class RefusedNaN(LogitsProcessor):
+    """Says what is wrong where scores are not numbers, of which the first would be taken for the largest."""
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        refuse_nan([float(scores.sum())] if scores.isnan().any() else [])
+        return scores
+
+
+class ForcedEnd(LogitsProcessor):
+    """`forced_eos_token_id`, at each sentence's own limit."""
+
+    def __init__(self, rule: logits_process.ForcedEOSTokenLogitsProcessor, limits: torch.Tensor, prompt_length: int) -> None:
+        """`limits` `[B]` counts tokens after the `prompt_length` ones the search began with."""
+        self.end_tokens, self.lengths = rule.eos_token_id, limits + prompt_length
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        is_last = (self.lengths == input_ids.shape[1] + 1).repeat_interleave(len(scores) // len(self.lengths))
+        forced = torch.full_like(scores, float("-inf"))
+        forced[:, self.end_tokens] = 0
+        return torch.where(is_last.unsqueeze(-1), forced, scores)
 
 
 def in_place(processors: LogitsProcessorList) -> LogitsProcessorList:
