@@ -73,7 +73,8 @@ def test_the_token_decides_the_language(make: MakeRecipe, run: RunFolder, corpus
         assert sum(map(str.__eq__, found, expected)) >= 0.9 * len(sources)
         assert translate(translator.model, translator.tokenizer, sources, target_language=code) == found
     pytest.importorskip("ctranslate2", reason="the extra `ctranslate2` is not installed")
-    from vaswani_transformer.interop.ctranslate2 import CTranslate2Model, export_ctranslate2
+    from vaswani_transformer.interop.ctranslate2 import CTranslate2Model
+    from vaswani_transformer.interop.ctranslate2_export import export_ctranslate2
 
     exported = CTranslate2Model.from_pretrained(export_ctranslate2(run.averaged, run.path / "exported"))
     translator = pipeline("translation", model=exported, tokenizer=translator.tokenizer, device="cpu")
