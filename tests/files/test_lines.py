@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vaswani_transformer.files import lines
-from vaswani_transformer.files.lines import LineReader, compress, count_lines, open_input
+from vaswani_transformer.files.compression import compress
+from vaswani_transformer.files.lines import LineReader, count_lines, open_input
 
 
 def reader(content: bytes) -> LineReader:

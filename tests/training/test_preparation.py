@@ -210,7 +210,7 @@ def test_what_a_crash_left_is_swept_away(make_recipe: Callable[..., Recipe], run
 _LOCK = """
 import fcntl, sys
 stream = open(sys.argv[1], "w")
-fcntl.lockf(stream, fcntl.LOCK_EX)
+fcntl.flock(stream, fcntl.LOCK_EX)
 print("locked", flush=True)
 sys.stdin.read()
 """

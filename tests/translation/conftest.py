@@ -10,7 +10,7 @@ from transformers import PreTrainedTokenizerBase
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 from vaswani_transformer.decoding import PAPER_SEARCH
-from vaswani_transformer.translation.translate import Failure, Hypothesis, Outcome
+from vaswani_transformer.translation.translate import Failure, Outcome, Translation
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +27,7 @@ def reverse() -> Callable[[Sequence[str]], Iterator[tuple[int, Outcome]]]:
     def translate(sentences: Sequence[str]) -> Iterator[tuple[int, Outcome]]:
         for index in sorted(range(len(sentences)), key=lambda index: -len(sentences[index])):
             sentence = sentences[index]
-            yield index, Failure("poisoned") if "poison" in sentence else [Hypothesis(sentence[::-1], None)]
+            yield index, Failure("poisoned") if "poison" in sentence else [Translation(sentence[::-1], None)]
 
     return translate
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from vaswani_transformer.translation.job import JobSettings, Translate, translate_file
-from vaswani_transformer.translation.translate import Hypothesis, Outcome
+from vaswani_transformer.translation.translate import Outcome, Translation
 
 PACKAGE = str(Path(sys.modules[JobSettings.__module__].__file__ or "").parents[1])
 
@@ -39,7 +39,7 @@ def test_sorting_is_within_a_window(tmp_path: Path) -> None:
 
     def echo(sentences: Sequence[str]) -> Iterator[tuple[int, Outcome]]:
         asked.append(list(sentences))
-        yield from ((index, [Hypothesis(text, None)]) for index, text in enumerate(sentences))
+        yield from ((index, [Translation(text, None)]) for index, text in enumerate(sentences))
 
     output, _ = run(tmp_path, b"".join(b"%d\n" % n for n in range(10)), echo, window=4)
     assert [len(sentences) for sentences in asked] == [4, 4, 2]
@@ -84,7 +84,7 @@ def test_texts_are_split_into_sentences_and_joined(tmp_path: Path) -> None:
     def shout(sentences: Sequence[str]) -> Iterator[tuple[int, Outcome]]:
         assert "poison." not in sentences or len(sentences) == 5
         for index, text in reversed(list(enumerate(sentences))):
-            yield index, [Hypothesis(text.upper().replace(".", "!"), None)]
+            yield index, [Translation(text.upper().replace(".", "!"), None)]
 
     text = "One. Two, Mr. Smith.  Three.\n\nFour. "
     content = "".join(json.dumps({"text": text}) + "\n" for text in (text, " ", "Five."))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from vaswani_transformer.files.lines import LineReader
-from vaswani_transformer.translation.output import FileOutput, Progress, open_output, skip_finished
+from vaswani_transformer.translation.output import FileOutput, JobProgress, open_output, skip_finished
 
 SETTINGS = {"num_beams": 4}
 
@@ -24,7 +24,7 @@ def test_a_file_appears_when_it_is_complete(tmp_path: Path) -> None:
     path = begun(tmp_path / "out")
     assert sorted(file.name for file in tmp_path.iterdir()) == ["out.partial", "out.progress.json"]
     with open_output(str(path), SETTINGS) as output:
-        assert output.progress == Progress(2, 1, "d2", 8)
+        assert output.progress == JobProgress(2, 1, "d2", 8)
         output.append(b"three\n", 3, 1, "d3")
         output.finish()
     assert [file.name for file in tmp_path.iterdir()] == ["out"]
@@ -106,6 +106,7 @@ def test_a_file_that_could_not_be_written_leaves_the_windows_before(tmp_path: Pa
     with pytest.raises(OSError, match="No space"):
         output.append(b"two\n", 2, 0, "d2")
     assert "1 lines are safe" in output.advice()
+    output.close()
     with open_output(str(tmp_path / "out"), SETTINGS) as again:
         assert again.progress.lines == 1
 
@@ -129,7 +130,7 @@ def test_streams_are_written_at_once(capfdbinary: pytest.CaptureFixture[bytes], 
 def test_an_input_goes_on_only_behind_the_same_lines() -> None:
     whole = LineReader(io.BytesIO(b"a\nb\nc\n"), "whole")
     whole.skip(2)
-    done = Progress(2, 0, whole.digest, 4)
+    done = JobProgress(2, 0, whole.digest, 4)
     again = LineReader(io.BytesIO(b"a\nb\nc\n"), "again")
     again.read()
     skip_finished(done, again, "again")

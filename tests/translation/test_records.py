@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from vaswani_transformer.files import lines
 from vaswani_transformer.translation.records import BadLine, Layout, Records, make_records
-from vaswani_transformer.translation.translate import Failure, Hypothesis
+from vaswani_transformer.translation.translate import Failure, Translation
 
-ONE = [Hypothesis("eins", -0.5)]
-TWO = [Hypothesis("eins", -0.5), Hypothesis("zwei", -1.25)]
-BLANK = [Hypothesis("", None)]
+ONE = [Translation("eins", -0.5)]
+TWO = [Translation("eins", -0.5), Translation("zwei", -1.25)]
+BLANK = [Translation("", None)]
 FAILED = Failure("too bad")
 
 
@@ -58,14 +58,14 @@ def test_fields(nbest: int, scores: bool, outcome: Any, added: dict[str, Any]) -
 
 @pytest.mark.parametrize("text", ["a\nb", "a\r\nb", "a\u2028b", "a\x0bb", "a\x85b"])
 def test_no_line_break_in_a_translation_reaches_a_line(text: str) -> None:
-    assert records("text").render(b"", [Hypothesis(text, None)]) == b"a b"
-    assert records("tsv").render(b"a\tb", [Hypothesis(text, None)]) == b"a\tb\ta b"
-    line = records("jsonl").render(b"{}", [Hypothesis(text, None)])
+    assert records("text").render(b"", [Translation(text, None)]) == b"a b"
+    assert records("tsv").render(b"a\tb", [Translation(text, None)]) == b"a\tb\ta b"
+    line = records("jsonl").render(b"{}", [Translation(text, None)])
     assert b"\n" not in line and json.loads(line) == {"translation": text}
 
 
 def test_a_tab_in_a_translation_reaches_no_column() -> None:
-    tabbed = [Hypothesis("a\tb", -1.0)]
+    tabbed = [Translation("a\tb", -1.0)]
     assert records("text").render(b"", tabbed) == b"a\tb"
     assert records("text", scores=True).render(b"", tabbed) == b"a b\t-1.000000"
     assert records("tsv").render(b"a\tb", tabbed) == b"a\tb\ta b"
@@ -167,5 +167,5 @@ def test_any_object_comes_back_with_its_translation(record: dict[str, Any], tran
         translation.encode()
     except UnicodeEncodeError:
         return
-    written = json.loads(made.render(line, [Hypothesis(translation, None)]))
+    written = json.loads(made.render(line, [Translation(translation, None)]))
     assert written == {**record, "text": "a", "translation": translation}

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from transformers import MarianMTModel, PreTrainedTokenizerBase
 
 from vaswani_transformer.data.bpe import train_tokenizer
-from vaswani_transformer.translation.translate import Failure, Hypothesis, Outcome, Translator, translate
+from vaswani_transformer.translation.translate import Failure, Outcome, Translation, Translator, translate
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ def outcomes(translator: Translator, sentences: list[str]) -> list[Outcome]:
 def test_a_translator_agrees_with_translate(model: MarianMTModel, tokenizer: PreTrainedTokenizerBase, sentences: list[str]) -> None:
     expected = translate(model, tokenizer, sentences)
     found = outcomes(Translator(model, tokenizer, batch_tokens=60), sentences)
-    assert found == [[Hypothesis(text, None)] for text in expected]
+    assert found == [[Translation(text, None)] for text in expected]
 
 
 def test_hypotheses_and_scores_are_those_of_generate(
@@ -125,7 +125,7 @@ def test_hypotheses_and_scores_are_those_of_generate(
     for sentence, outcome in zip(sentences, found, strict=True):
         assert isinstance(outcome, list)
         if not sentence.strip():
-            assert outcome == [Hypothesis("", None)] * 2
+            assert outcome == [Translation("", None)] * 2
             continue
         inputs = tokenizer(sentence, return_tensors="pt")
         output = model.generate(**inputs, **search, return_dict_in_generate=True, output_scores=True)

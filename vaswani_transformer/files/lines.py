@@ -4,16 +4,14 @@ Lines end at the byte "\\n" and nowhere else. They stay bytes here: what cannot 
 """
 
 import codecs
-import gzip
 import hashlib
-import io
-import lzma
 import sys
-import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, cast
+from typing import BinaryIO, NamedTuple
+
+from .compression import damage_explained, open_bytes
 
 LONGEST_LINE = 8 * 2**20
 """Bytes. What a longer line has beyond them, and one byte more, is skipped; whoever reads such a line can tell by its length."""
@@ -22,9 +20,6 @@ LARGEST_WINDOW = 8 * 2**20
 """Bytes after which a window ends, however few its lines."""
 
 STANDARD_STREAM = "-"
-
-_COMPRESSIONS: dict[str, Any] = {".gz": gzip, ".xz": lzma}
-_OTHER_COMPRESSIONS = (".bz2", ".zip", ".zst", ".7z", ".Z")
 
 
 class Window(NamedTuple):
@@ -90,12 +85,8 @@ class LineReader:
             start, lines, size = self.lines_read, [], 0
 
     def _read_raw(self, most_bytes: int) -> bytes:
-        try:
+        with damage_explained(self._name, lambda: self.lines_read):
             raw = self._stream.readline(most_bytes)
-        except (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
-            raise ValueError(
-                f"{self._name} cannot be decompressed beyond line {self.lines_read} ({error}); it is damaged or incomplete: fetch it again."
-            ) from error
         self._hash.update(raw)
         return raw
 
@@ -114,8 +105,7 @@ def open_input(name: str) -> Iterator[BinaryIO]:
     path = Path(name)
     if not path.exists() or path.is_dir():
         raise FileNotFoundError(f"There is no file {path} to translate; check its name.")
-    module = _compression(path)
-    with io.BufferedReader(cast(Any, module.open(path, "rb"))) if module else path.open("rb") as stream:
+    with open_bytes(path) as stream:
         yield stream
 
 
@@ -126,24 +116,9 @@ def count_lines(name: str) -> int | None:
     lines, last = 0, b"\n"
     with open_input(name) as stream:
         try:
-            while chunk := stream.read(2**20):
-                lines, last = lines + chunk.count(b"\n"), chunk[-1:]
-        except (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError):
+            with damage_explained(name):
+                while chunk := stream.read(2**20):
+                    lines, last = lines + chunk.count(b"\n"), chunk[-1:]
+        except ValueError:
             return None  # reading line by line will come to the same place and say which line it is
     return lines + (last != b"\n")
-
-
-def compress(content: bytes, name: str) -> bytes:
-    """`content` as it is appended to the file `name`; a compressed file is a row of complete members, one for each call."""
-    module = _compression(Path(name))
-    if module is gzip:
-        return gzip.compress(content, mtime=0)  # without the time, the same content is the same file
-    return module.compress(content) if module else content
-
-
-def _compression(path: Path) -> Any:
-    if path.suffix in _OTHER_COMPRESSIONS:
-        raise ValueError(
-            f"{path}: only {', '.join(_COMPRESSIONS)} and plain files are read and written; unpack it, or choose another name."
-        )
-    return _COMPRESSIONS.get(path.suffix)

@@ -66,7 +66,7 @@ WITHOUT_EFFECT = {
 """Settings of sampling, which is refused by name, or of how PyTorch computes: they change no result."""
 
 
-class Hypothesis(NamedTuple):
+class EngineHypothesis(NamedTuple):
     """What the engine found for a sentence: its generated tokens, the end among them, and their summed log-probability."""
 
     token_ids: list[int]
@@ -93,16 +93,16 @@ class Search:
             return token_ids
         return [*token_ids[:-1], self.forced_end]
 
-    def has_ended(self, hypothesis: Hypothesis) -> bool:
+    def has_ended(self, hypothesis: EngineHypothesis) -> bool:
         return not hypothesis.token_ids or hypothesis.token_ids[-1] in self.end_ids
 
-    def score(self, hypothesis: Hypothesis) -> float:
+    def score(self, hypothesis: EngineHypothesis) -> float:
         """The log-probability over GNMT's penalty, or Hugging Face's; both count the end."""
         length = max(len(hypothesis.token_ids), 1)
         penalty = Penalty(self.penalty)(length) if self.is_gnmt else length**self.penalty
         return hypothesis.log_probability / penalty
 
-    def best(self, hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:
+    def best(self, hypotheses: Sequence[EngineHypothesis]) -> list[EngineHypothesis]:
         """The wanted ones, best first; under GNMT's penalty those that were cut off come last."""
         ranked = sorted(hypotheses, key=lambda h: (self.has_ended(h) or not self.is_gnmt, self.score(h)), reverse=True)
         return ranked[: self.wanted]
@@ -309,7 +309,7 @@ class CTranslate2Model(PaperSearch):
             raise ValueError("`max_length` counts the start token too and leaves no room; make it 2 or more.")
         return [min(limit, self.config.positions - 1) for limit in limits]
 
-    def _find(self, sources: list[list[str]], limits: list[int], search: Search) -> list[list[Hypothesis]]:
+    def _find(self, sources: list[list[str]], limits: list[int], search: Search) -> list[list[EngineHypothesis]]:
         """The wanted hypotheses of each sentence.
 
         The engine knows one limit a call. The largest serves all but the sentences that went beyond their own: those are
@@ -325,7 +325,7 @@ class CTranslate2Model(PaperSearch):
                 found[row] = hypotheses
         return [search.best(hypotheses) for hypotheses in found]
 
-    def _hypotheses(self, sources: list[list[str]], limit: int, search: Search) -> list[list[Hypothesis]]:
+    def _hypotheses(self, sources: list[list[str]], limit: int, search: Search) -> list[list[EngineHypothesis]]:
         """All that the engine finds of each sentence, in no order to rely on."""
         results = self.engine.translate_batch(sources, max_decoding_length=limit, **search.options)
         penalty = search.options["length_penalty"]
@@ -334,7 +334,7 @@ class CTranslate2Model(PaperSearch):
             scores = result.scores or [0.0] * len(result.hypotheses)
             found.append(
                 [
-                    Hypothesis(
+                    EngineHypothesis(
                         search.cut_off([self.ids[name] for name in names], limit),
                         score * len(names) ** penalty,
                     )
@@ -343,7 +343,7 @@ class CTranslate2Model(PaperSearch):
             )
         return found
 
-    def _sequences(self, found: list[Hypothesis], pad_id: int) -> torch.Tensor:
+    def _sequences(self, found: list[EngineHypothesis], pad_id: int) -> torch.Tensor:
         longest = max((len(hypothesis.token_ids) for hypothesis in found), default=0)
         start = self.config.decoder_start_token_id
         padded = [[start, *h.token_ids, *[pad_id] * (longest - len(h.token_ids))] for h in found]

@@ -1,7 +1,5 @@
 """From corpora to encoded pairs. Each stage leaves its result in the run folder and is skipped where the result is already there."""
 
-import errno
-import fcntl
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -22,6 +20,7 @@ from ..data.workers import available_cores
 from ..files.atomic_file import write_text
 from ..files.atomic_folder import atomic_folder, explained, make_folder, sweep
 from ..files.json_files import read_json, write_json
+from ..files.locks import lock
 from ..languages import target_languages
 from ..recipe import CorpusSpec, Recipe, load_recipe
 from ..run_folder import RunFolder
@@ -56,21 +55,8 @@ def sole_training(run: RunFolder) -> Iterator[None]:
     """
     with explained(run.lock):
         make_folder(run.path)
-        stream = open(run.lock, "w")  # noqa: SIM115
-    with stream:
-        try:
-            fcntl.lockf(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            if error.errno in (errno.EACCES, errno.EAGAIN):
-                raise ValueError(
-                    f"Another process is training in {run.path}; wait for it, stop it, or choose another run folder."
-                ) from error
-            if error.errno not in (
-                errno.ENOLCK,
-                errno.ENOSYS,
-                errno.EOPNOTSUPP,
-            ):  # a file system without locks
-                raise
+    taken = ValueError(f"Another process is training in {run.path}; wait for it, stop it, or choose another run folder.")
+    with lock(run.lock, taken):
         yield
 
 

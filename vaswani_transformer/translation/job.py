@@ -16,12 +16,13 @@ from typing import Any, NamedTuple
 
 from tqdm.auto import tqdm
 
-from ..files.lines import LineReader, Window, compress, count_lines, open_input
+from ..files.compression import compress
+from ..files.lines import LineReader, Window, count_lines, open_input
 from ..sentence_splitting import join_sentences, split_sentences
-from .output import Output, Progress, open_output, skip_finished
+from .output import JobProgress, Output, open_output, skip_finished
 from .processes import gather, processes, share
 from .records import Layout, Records, make_records
-from .translate import Failure, Hypothesis, Outcome
+from .translate import Failure, Outcome, Translation
 
 _SECONDS_BETWEEN_LINES = 10.0
 """How often the bar is written where nobody can overwrite it: into a file, or a log of a batch system."""
@@ -78,7 +79,7 @@ def translate_file(
     identity: Mapping[str, Any] | None = None,
     *,
     progress: bool = True,
-) -> Progress:
+) -> JobProgress:
     """Translate `source` into `target`, or go on where an earlier call was stopped. Every process of a job calls this.
 
     Args:
@@ -115,7 +116,7 @@ def translate_file(
                     desk.put(window, finished)
         if desk:
             return desk.finish()
-    return Progress(complete=True)
+    return JobProgress(complete=True)
 
 
 def translate_window(
@@ -137,7 +138,7 @@ def translate_window(
             found = [records.source(line)]
             if split_language is not None:
                 found, gaps[row] = split_sentences(found[0], split_language)
-                outcomes[row] = [Hypothesis("", None)]  # of a blank line; any other's is put together below
+                outcomes[row] = [Translation("", None)]  # of a blank line; any other's is put together below
         except ValueError as error:
             outcomes[row], found = Failure(str(error)), []
         sentences += found
@@ -164,7 +165,7 @@ def _joined(parts: Sequence[Outcome | None], gaps: Sequence[str]) -> Outcome | N
         if not isinstance(part, list):
             return part
         translations.append(part[0].text)
-    return [Hypothesis(join_sentences(translations, gaps), None)]
+    return [Translation(join_sentences(translations, gaps), None)]
 
 
 def _rendered(window: Window, records: Records, outcomes: Sequence[Outcome | None]) -> Result:
@@ -197,7 +198,7 @@ class _Desk:
     def advance(self, lines: int) -> None:
         self._bar.update(lines)
 
-    def finish(self) -> Progress:
+    def finish(self) -> JobProgress:
         self.output.finish()
         done = self.output.progress
         if done.failed:

@@ -6,8 +6,6 @@ name and the progress is removed. `OUT` therefore never exists half.
 """
 
 import contextlib
-import errno
-import fcntl
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -19,10 +17,11 @@ from typing import Any, BinaryIO, Protocol
 from ..files.atomic_folder import flush_to_disk
 from ..files.json_files import read_json, write_json
 from ..files.lines import STANDARD_STREAM, LineReader
+from ..files.locks import lock
 
 
 @dataclass(frozen=True)
-class Progress:
+class JobProgress:
     """How far a job is.
 
     Attributes:
@@ -43,7 +42,7 @@ class Progress:
 class Output(Protocol):
     """What a job writes to."""
 
-    progress: Progress
+    progress: JobProgress
 
     def append(self, content: bytes, lines: int, failed: int, digest: str) -> None:
         """Write a window; `lines` and `failed` count those of all windows so far."""
@@ -79,7 +78,7 @@ def open_output(name: str, settings: Mapping[str, Any]) -> Iterator[Output]:
             yield output
 
 
-def skip_finished(progress: Progress, reader: LineReader, name: str) -> None:
+def skip_finished(progress: JobProgress, reader: LineReader, name: str) -> None:
     """Move `reader` behind the lines that are done; it has read the first at most.
 
     Raises:
@@ -96,13 +95,13 @@ class StreamOutput:
     """A stream: nothing can be resumed."""
 
     def __init__(self, stream: BinaryIO) -> None:
-        self.progress = Progress()
+        self.progress = JobProgress()
         self._stream = stream
 
     def append(self, content: bytes, lines: int, failed: int, digest: str) -> None:
         self._stream.write(content)
         self._stream.flush()
-        self.progress = Progress(lines, failed, digest, self.progress.size + len(content))
+        self.progress = JobProgress(lines, failed, digest, self.progress.size + len(content))
 
     def finish(self) -> None:
         self.progress = replace(self.progress, complete=True)
@@ -116,7 +115,7 @@ class FileOutput:
 
     def __init__(self, path: Path, settings: Mapping[str, Any]) -> None:
         """Begin, or find out where to go on."""
-        self.progress = Progress()
+        self.progress = JobProgress()
         self._path, self._settings = path, dict(settings)
         self._partial = path.with_name(f"{path.name}.partial")
         self._journal = path.with_name(f"{path.name}.progress.json")
@@ -132,6 +131,7 @@ class FileOutput:
                 "output another name."
             )
         self._stream: BinaryIO | None = None
+        self._resources = contextlib.ExitStack()
         if self._partial.exists() or not self.progress.complete:
             self._stream = self._open_partial()
 
@@ -140,7 +140,7 @@ class FileOutput:
         self._stream.write(content)
         self._stream.flush()
         os.fsync(self._stream.fileno())
-        self._record(Progress(lines, failed, digest, self.progress.size + len(content)))
+        self._record(JobProgress(lines, failed, digest, self.progress.size + len(content)))
 
     def finish(self) -> None:
         if self._stream is not None:
@@ -154,11 +154,10 @@ class FileOutput:
         return f"{self.progress.lines} lines are safe in {self._partial}; the same command goes on from there."
 
     def close(self) -> None:
-        """Let go of the file; what was appended stays."""
-        if self._stream is not None:
-            self._stream.close()
+        """Close the file and unlock it; what was appended stays."""
+        self._resources.close()
 
-    def _record(self, progress: Progress) -> None:
+    def _record(self, progress: JobProgress) -> None:
         write_json(self._journal, {"settings": self._settings, "progress": asdict(progress)})
         self.progress = progress
 
@@ -175,13 +174,15 @@ class FileOutput:
                 f"{self._path} was begun under other settings: {'; '.join(different)}. Use those to go on, or remove "
                 f"{self._partial.name} and {self._journal.name} to begin anew."
             )
-        self.progress = Progress(**journal["progress"])
+        self.progress = JobProgress(**journal["progress"])
 
     def _open_partial(self) -> BinaryIO:
         """The output so far, cut behind its last complete window, for no other process at the same time."""
-        with contextlib.ExitStack() as on_error:
-            stream = on_error.enter_context(open(self._partial, "ab"))
-            self._lock(stream)
+        with contextlib.ExitStack() as resources:
+            resources.enter_context(
+                lock(self._partial, FileExistsError(f"Another process writes {self._partial}; wait for it, or stop it."))
+            )
+            stream = resources.enter_context(open(self._partial, "ab"))
             size = os.fstat(stream.fileno()).st_size
             if size < self.progress.size:
                 raise ValueError(
@@ -192,14 +193,5 @@ class FileOutput:
             flush_to_disk(self._path.parent)
             if not self._journal.exists():
                 self._record(self.progress)
-            on_error.pop_all()
+            self._resources = resources.pop_all()
         return stream
-
-    def _lock(self, stream: BinaryIO) -> None:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise FileExistsError(f"Another process writes {self._partial}; wait for it, or stop it.") from error
-        except OSError as error:
-            if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
-                raise  # some network file systems know no locks; there, nobody looks out for a second process

@@ -7,7 +7,7 @@ import torch
 from accelerate import PartialState
 from accelerate.utils import broadcast_object_list, gather_object, parse_flag_from_env
 
-from .output import Progress
+from .output import JobProgress
 
 _PATIENCE = timedelta(days=7)
 """How long a process waits for another: for the slowest window of a turn, and for an input that comes slowly."""
@@ -20,7 +20,7 @@ def processes() -> PartialState:
     return PartialState(cpu=on_cpu, timeout=_PATIENCE)
 
 
-def exit_status(done: Progress) -> int:
+def exit_status(done: JobProgress) -> int:
     """3 tells a shell that lines failed. To a launcher of several processes, anything but 0 is a crash, which this is not."""
     return 3 if done.failed and processes().num_processes == 1 else 0
 

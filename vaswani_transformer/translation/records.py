@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ..files.lines import LONGEST_LINE
-from .translate import Failure, Hypothesis, Outcome
+from .translate import Failure, Outcome, Translation
 
 
 class BadLine(ValueError):
@@ -39,7 +39,7 @@ class Layout:
             return [""] * self.columns
         return [cell for hypothesis in outcome for cell in self._cells(hypothesis)]
 
-    def _cells(self, hypothesis: Hypothesis) -> Iterator[str]:
+    def _cells(self, hypothesis: Translation) -> Iterator[str]:
         text = " ".join(hypothesis.text.splitlines())
         yield text if self.columns == 1 else text.replace("\t", " ")
         if self.scores:
@@ -59,7 +59,7 @@ class Layout:
             return {"translations": entries, **error}
         return {**(entries[0] if entries else {"translation": ""}), **error}
 
-    def _fields(self, hypothesis: Hypothesis) -> dict[str, Any]:
+    def _fields(self, hypothesis: Translation) -> dict[str, Any]:
         if not self.scores:
             return {"translation": hypothesis.text}
         score = hypothesis.score

@@ -17,7 +17,7 @@ _SENTENCES_TOKENISED_AT_ONCE = 1000
 _PROBE = "."
 
 
-class Hypothesis(NamedTuple):
+class Translation(NamedTuple):
     """A translation of a sentence, and the score that the search ranked it by, where it was asked to tell."""
 
     text: str
@@ -30,7 +30,7 @@ class Failure(NamedTuple):
     reason: str
 
 
-Outcome = list[Hypothesis] | Failure
+Outcome = list[Translation] | Failure
 """What became of a sentence: its hypotheses, best first, or none."""
 
 
@@ -98,7 +98,7 @@ class Translator:
         Args:
             model, tokenizer, target_language, batch_tokens: see `translate`.
             max_source_tokens: the longest sentence the model is asked for; a longer one is a `Failure`.
-            scores: fill in `Hypothesis.score`.
+            scores: fill in `Translation.score`.
             **generate_kwargs: passed on to `model.generate`.
 
         Raises:
@@ -119,7 +119,7 @@ class Translator:
             self._generate_kwargs |= {"output_scores": True}
             if self._probe()[0].score is None:
                 raise ValueError("This search tells no scores; ask for 2 beams or more, or leave out scores.")
-        self._blank: Outcome = [Hypothesis("", None)] * len(probe)
+        self._blank: Outcome = [Translation("", None)] * len(probe)
 
     def __call__(self, sentences: Sequence[str]) -> Iterator[tuple[int, Outcome]]:
         """Translate `sentences`.
@@ -150,7 +150,7 @@ class Translator:
                     failed = True
                 yield index, outcome
 
-    def _probe(self) -> list[Hypothesis]:
+    def _probe(self) -> list[Translation]:
         probe = _token_ids(self._tokenizer, [_PROBE], self._prefix)
         return _search(self._model, self._tokenizer, list(probe.values()), self._generate_kwargs)[0]
 
@@ -181,7 +181,7 @@ def _search(
     tokenizer: PreTrainedTokenizerBase,
     token_ids: list[list[int]],
     generate_kwargs: dict[str, Any],
-) -> list[list[Hypothesis]]:
+) -> list[list[Translation]]:
     """The hypotheses of every sentence of one batch."""
     inputs = tokenizer.pad({"input_ids": token_ids}, return_tensors="pt").to(model.device)
     generate: Callable[..., Any] = model.generate  # typed as Tensor or Module: torch knows no mixin's methods
@@ -196,7 +196,7 @@ def _search(
     texts = tokenizer.batch_decode(sequences, skip_special_tokens=True)
     scores = getattr(output, "sequences_scores", None)
     scores = [None] * len(texts) if scores is None else scores.tolist()
-    hypotheses = [Hypothesis(*pair) for pair in zip(texts, scores, strict=True)]
+    hypotheses = [Translation(*pair) for pair in zip(texts, scores, strict=True)]
     wanted = len(hypotheses) // len(token_ids)
     return [hypotheses[start : start + wanted] for start in range(0, len(hypotheses), wanted)]
 
