@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from transformers import MarianMTModel, PreTrainedTokenizerBase
 
 from vaswani_transformer.evaluation.bleu import score
@@ -133,3 +134,15 @@ def test_the_command_scores_any_model_on_any_files(run: RunFolder, tmp_path: Pat
 
 def _environment() -> dict[str, str]:
     return os.environ | {"PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
+
+
+def test_a_recipe_without_test_sets_is_measured_on_its_validation_corpora(run: RunFolder) -> None:
+    assert evaluate_run(run, progress=False)["on_validation"] is False
+    recipe = yaml.safe_load(run.recipe.read_text(encoding="utf-8"))
+    validation = recipe["data"]["validation"]
+    languages = [validation | {"target_language": language} for language in ("de", "fr")]
+    recipe["data"] |= {"test": {}, "train": languages, "validation": [*languages, languages[0]]}
+    write_text(run.recipe, yaml.safe_dump(recipe))
+    evaluation = evaluate_run(run, progress=False)
+    assert evaluation["on_validation"] is True
+    assert [test_set["name"] for test_set in evaluation["test_sets"]] == ["validation_1_de", "validation_2_fr", "validation_3_de"]

@@ -6,8 +6,9 @@ import pytest
 import yaml
 from huggingface_hub import EvalResult, ModelCard
 from PIL import Image
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
+from vaswani_transformer.evaluation.report import evaluate_run, score_lines
 from vaswani_transformer.files.json_files import read_json, write_json
 from vaswani_transformer.recipe import load_recipe
 from vaswani_transformer.report.markdown import text as markdown_text
@@ -303,3 +304,43 @@ def test_the_cards_of_the_project_speak_as_the_template_does(card: Path) -> None
             said.append(line)
     assert len(said) > 80
     assert [line for line in said if line not in lines] == []
+
+
+def test_scores_of_other_weights_make_no_card(run: RunFolder) -> None:
+    """As after training on: the average is a new one, the evaluation that of the old."""
+    weights = run.averaged / "model.safetensors"
+    tensors = {name: tensor + 1 for name, tensor in load_file(weights).items()}
+    save_file(tensors, weights)
+    write_json(run.training, read_json(run.training) | {"updates": 1600})
+    with pytest.raises(
+        ValueError, match=r"evaluation\.json was made with other weights than \S+; evaluate the run again \(vaswani evaluate"
+    ):
+        write_card(run)
+    assert not run.card.exists()
+
+
+def test_a_training_that_went_on_and_has_not_finished_makes_no_card(run: RunFolder) -> None:
+    """Until it ends, the average, and the scores, are those of its earlier end."""
+    write_json(run.training, read_json(run.training) | {"updates": 1300, "averaged_checkpoints": []})
+    with pytest.raises(ValueError, match=r"has not finished, .*; finish it, then evaluate the run again"):
+        write_card(run)
+
+
+def test_a_run_without_a_test_set_shows_scores_of_its_validation_set(run: RunFolder) -> None:
+    recipe = yaml.safe_load(run.recipe.read_text(encoding="utf-8"))
+    recipe["data"]["test"] = {}
+    run.recipe.write_text(yaml.safe_dump(recipe), encoding="utf-8")
+    evaluation = evaluate_run(run, progress=False)
+    assert [test_set["name"] for test_set in evaluation["test_sets"]] == ["validation"]
+    assert score_lines(evaluation)[0] == "The recipe names no test set, so these are scores on the validation set:"
+    card = ModelCard.load(write_card(run))
+    assert "sacreBLEU on validation (its validation set, since the recipe names no test set)." in card.text
+    assert "| Validation set | Sentence pairs |" in card.text and "| Test set |" not in card.text
+    assert "expect lower ones on new text" in card.text
+    assert {result.dataset_split for result in card.data.eval_results} == {"validation"}
+
+
+def test_an_evaluation_without_scores_makes_no_card(run: RunFolder) -> None:
+    write_json(run.evaluation, read_json(run.evaluation) | {"test_sets": []})
+    with pytest.raises(ValueError, match=r"evaluation\.json holds no scores; evaluate the run again"):
+        write_card(run)

@@ -27,6 +27,9 @@ from .bleu import METRICS, score
 
 SAMPLES = 10
 _COMMAND = "vaswani"
+ON_VALIDATION = "on_validation"
+"""In `evaluation.json`, true where the recipe names no test set, so that the validation set was scored in its place."""
+
 _NO_SEARCH = (
     "_",
     "output_",
@@ -59,7 +62,7 @@ def evaluate_run(
     Args:
         run: a finished run.
         recipe: the run's own by default.
-        test_sets: the recipe's by default.
+        test_sets: the recipe's by default; its validation set where it has none.
         published: scores of others for the model card.
         progress: show bars.
         **generate_kwargs: search settings other than the checkpoint's own.
@@ -71,9 +74,12 @@ def evaluate_run(
     if not run.averaged.is_dir():
         raise FileNotFoundError(f"There is no averaged checkpoint {run.averaged}; finish the training of this run first.")
     recipe = recipe or load_recipe(run.recipe)
+    on_validation = test_sets is None and not recipe.data.test
+    if test_sets is None:
+        test_sets = recipe.data.test or _validation_sets(recipe)
     evaluation = evaluate_model(
         run.averaged,
-        recipe.data.test if test_sets is None else test_sets,
+        test_sets,
         languages=recipe.languages,
         root=Path(recipe.data.root),
         batch_tokens=recipe.validation.batch_tokens,
@@ -86,6 +92,7 @@ def evaluate_run(
     evaluation |= {
         "model": run.averaged.name,
         "averaged_checkpoints": training.get("averaged_checkpoints", []),
+        ON_VALIDATION: on_validation,
     }
     write_json(run.evaluation, evaluation)
     return evaluation
@@ -167,8 +174,9 @@ def _translate(
 
 
 def score_lines(evaluation: Mapping[str, Any]) -> list[str]:
-    """The scores for people: test set, metric, points, signature."""
-    return [
+    """The scores for people: test set, metric, points, signature; and first, where it is so, that the test set is none."""
+    remark = ["The recipe names no test set, so these are scores on the validation set:"] if evaluation.get(ON_VALIDATION) else []
+    return remark + [
         f"{test_set['name']}  {metric:<10}  {result['score']:6.2f}  {result['signature']}"
         for test_set in evaluation["test_sets"]
         for metric, result in test_set["metrics"].items()
@@ -222,6 +230,14 @@ def spread_evenly(total: int, wanted: int) -> list[int]:
     """`wanted` numbers below `total` at equal distances, first and last among them: nobody has picked the samples."""
     count = min(wanted, total)
     return [round(i * (total - 1) / max(count - 1, 1)) for i in range(count)]
+
+
+def _validation_sets(recipe: Recipe) -> dict[str, CorpusSpec]:
+    """The validation corpora under names of their own: `validation`, or `validation_1_de`, `validation_2_fr` where there are several."""
+    corpora = recipe.data.validations
+    if len(corpora) == 1:
+        return {"validation": corpora[0]}
+    return {f"validation_{number}_{recipe.languages_of(corpus)[1]}": corpus for number, corpus in enumerate(corpora, start=1)}
 
 
 def _weights(folder: Path) -> list[Path]:

@@ -12,7 +12,7 @@ from huggingface_hub import HfApi, constants
 from huggingface_hub.errors import HfHubHTTPError
 
 from ..files.atomic_folder import atomic_folder
-from ..files.checksums import CHECKSUMS, file_sha256
+from ..files.checksums import CHECKSUMS, verify
 from ..files.json_files import read_json
 from ..report.model_card import write_card
 from ..run_folder import RunFolder
@@ -100,17 +100,18 @@ def assemble(run: RunFolder, model_id: str | None = None) -> Path:
 
     Raises:
         FileNotFoundError: a stage is missing; the sentence says which.
-        ValueError: the averaged folder holds something that does not belong on the Hub, or the evaluation is of other weights.
+        ValueError: the averaged folder holds something that does not belong on the Hub, is damaged, or is not what was
+            evaluated.
     """
     model_files = _check_model(run.averaged)
-    _check_evaluation(run)
+    verify(run.averaged)
     with atomic_folder(run.published) as unfinished:
+        write_card(run, unfinished / run.card.name, model_id)
         for file in [*model_files, run.evaluation]:
             shutil.copyfile(file, unfinished / file.name)
         for name in CODE_FILES:
             if not (unfinished / name).exists() and (_PACKAGE / name).is_file():
                 shutil.copyfile(_PACKAGE / name, unfinished / name)
-        write_card(run, unfinished / run.card.name, model_id)
     return run.published
 
 
@@ -230,15 +231,6 @@ def _missing(names: set[str]) -> list[str]:
     """What a model lacks among these names; of the tokenizers, what the one does of which there is something."""
     tokenizer = next((files for files in TOKENIZERS if names & set(files)), TOKENIZERS[0])
     return [name for name in (*MODEL_FILES, *tokenizer) if name not in names]
-
-
-def _check_evaluation(run: RunFolder) -> None:
-    """Scores must be those of the very weights that are published."""
-    weights = run.averaged / "model.safetensors"
-    if not run.evaluation.is_file():
-        raise FileNotFoundError(f"{run.evaluation} does not exist yet; evaluate the run first (vaswani evaluate {run.path}).")
-    if read_json(run.evaluation)["weights_sha256"].get(weights.name) != file_sha256(weights):
-        raise ValueError(f"{run.evaluation} was made with other weights than {weights}; evaluate the run again.")
 
 
 def _refusal(what: str, error: Exception) -> str:

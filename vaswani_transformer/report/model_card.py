@@ -14,7 +14,9 @@ from huggingface_hub import EvalResult, ModelCardData
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from safetensors import safe_open
 
+from ..evaluation.report import ON_VALIDATION
 from ..files.atomic_file import write_text
+from ..files.checksums import file_sha256
 from ..files.json_files import read_json
 from ..recipe import CorpusSpec, Recipe, load_recipe
 from ..run_folder import TRANSFER, RunFolder
@@ -67,11 +69,13 @@ def render_card(run: RunFolder, *, model_id: str | None = None, picture: str = "
 
     Raises:
         FileNotFoundError: a stage has not been run yet; the sentence says which.
-        ValueError: a file lacks a value that the card needs.
+        ValueError: a file lacks a value that the card needs, or the scores are not those of the weights.
     """
     recipe = load_recipe(_written(run.recipe, "train first"))
-    evaluation = _read(run.evaluation, "evaluate the run first (vaswani evaluate RUN)")
+    evaluation = _read(run.evaluation, f"evaluate the run first (vaswani evaluate {run.path})")
     weights = _written(run.averaged / "model.safetensors", "finish the training first")
+    training = _read(run.training, "train first")
+    _check_scores(run, weights, training, evaluation)
     return (
         card_environment()
         .get_template("template.md")
@@ -88,9 +92,10 @@ def render_card(run: RunFolder, *, model_id: str | None = None, picture: str = "
             config=_read(run.averaged / "config.json", "finish the training first"),
             search=_read(run.averaged / "generation_config.json", "finish the training first"),
             evaluation=evaluation,
+            scored_set="validation" if evaluation.get(ON_VALIDATION) else "test",
             tgt_lang=evaluation["test_sets"][0].get("tgt_lang"),
             cleaning=_read(run.cleaning, "train first"),
-            training=_read(run.training, "train first"),
+            training=training,
             parameters=count_parameters(weights),
             weight_bytes=weights.stat().st_size,
         )
@@ -124,7 +129,7 @@ def _eval_result(evaluation: dict[str, Any], test_set: dict[str, Any], metric: s
     """One score. The Hub tells test sets apart by type, config and split alone, so these must differ between them."""
     spec = CorpusSpec(**test_set["corpus"])
     pair = f"{evaluation['source_language']}-{spec.target_language or evaluation['target_language']}"
-    split = spec.split or "test"
+    split = spec.split or ("validation" if evaluation.get(ON_VALIDATION) else "test")
     return EvalResult(
         task_type="translation",
         task_name=f"Translation {pair}",
@@ -191,6 +196,19 @@ def readable_duration(seconds: float) -> str:
     if hours:
         return f"{hours} h {minutes} min"
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def _check_scores(run: RunFolder, weights: Path, training: Facts, evaluation: Facts) -> None:
+    """Scores must be those of the very weights that lie beside the card, and the weights the outcome of the whole training."""
+    again = f"evaluate the run again (vaswani evaluate {run.path})"
+    if not training["averaged_checkpoints"]:
+        raise ValueError(
+            f"The training of {run.path} has not finished, so {run.averaged} is missing or of an earlier one; finish it, then {again}."
+        )
+    if evaluation["weights_sha256"].get(weights.name) != file_sha256(weights):
+        raise ValueError(f"{run.evaluation} was made with other weights than {weights}; {again}.")
+    if not evaluation["test_sets"]:
+        raise ValueError(f"{run.evaluation} holds no scores; {again}.")
 
 
 def _facts(value: Any, origin: str) -> Any:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from ..evaluation.report import spread_evenly
+from ..evaluation.report import ON_VALIDATION, spread_evenly
 from ..files.atomic_file import write_text
 from ..files.json_files import read_json, read_json_lines
 from ..recipe import Recipe, load_recipe
@@ -64,12 +64,14 @@ def write_report(run: RunFolder, page: Path) -> str | None:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    evaluation = read_json(run.evaluation) if run.evaluation.is_file() else {}
     text = environment.get_template("run_report.html").render(
         heading=heading,
         facts=facts,
         remark=remark,
         picture=base64.b64encode(png_bytes(draw_course(records))).decode(),
-        test_sets=read_json(run.evaluation)["test_sets"] if run.evaluation.is_file() else [],
+        test_sets=evaluation.get("test_sets", []),
+        on_validation=evaluation.get(ON_VALIDATION, False),
         samples=collect_samples(records),
     )
     write_text(page, text)
