@@ -46,7 +46,7 @@ class OneLineErrors(TyperGroup):
             if isinstance(error, ImportError) and (error.name or "").startswith(__package__):
                 raise
             status = _tell(str(error) or type(error).__name__, 1)
-        sys.exit(status)
+        sys.exit(status or 0)
 
     def list_commands(self, ctx: Any) -> list[str]:
         """In the order of the story."""
