@@ -30,6 +30,8 @@ LAYERS: list[list[tuple[str, ...]]] = [
     [("modeling_vaswani", "decoding", "pipeline_translation")],
     [("files",)],
     [("strict_yaml",)],
+    [("data.builtin",)],
+    [("data.sources",)],
     [("recipe", "run_folder")],
     [("interop.length_penalty",)],
     [("interop.ctranslate2",)],  # an engine, which the door in translation opens
@@ -145,7 +147,7 @@ def test_the_layers_check_knows_the_order() -> None:
         "configuration_vaswani",
         "recipe",
         "translation.translate",
-        "data.corpus",
+        "data.cleaning",
         "evaluation.bleu",
         "training.loss",
         "training.engine",

@@ -1,11 +1,17 @@
 """Recipes: what is read is what was written, and a mistake is answered with the remedy."""
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from vaswani_transformer.data.sources.builtin import BuiltinCorpus
+from vaswani_transformer.data.sources.hub import HubCorpus
+from vaswani_transformer.data.sources.lines import LinesCorpus
+from vaswani_transformer.data.sources.table import TableCorpus
 from vaswani_transformer.recipe import Recipe, load_recipe, parse_recipe
 
 MINIMAL: dict[str, Any] = {
@@ -119,6 +125,24 @@ def test_an_error_names_the_file(recipe_file: Path) -> None:
         load_recipe(recipe_file, ["nam=x"])
 
 
+def _root(path: Path, root: str | None, *overrides: str, **settings: Any) -> str:
+    path.parent.mkdir(exist_ok=True)
+    data = MINIMAL["data"] if root is None else {**MINIMAL["data"], "root": root}
+    path.write_text(yaml.safe_dump({**MINIMAL, "data": data}), encoding="utf-8")
+    return load_recipe(path, overrides, **settings).data.root
+
+
+def test_a_relative_root_starts_at_the_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = Path("project") / "my.yaml"
+    assert (_root(file, None), _root(file, "text"), _root(file, "../text")) == ("project", "project/text", "project/../text")
+    assert _root(Path("my.yaml"), "text") == "text"
+    assert _root(tmp_path / file, "text") == f"{tmp_path}/project/text"
+    assert _root(file, "/elsewhere") == "/elsewhere"
+    assert _root(file, "text", "data.root=mine") == "mine"  # typed in the working directory
+    assert _root(file, "text", in_run_folder=True) == "text"
+
+
 def test_a_missing_file_says_where_recipes_are(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"no recipe file .*absent\.yaml; `vaswani recipes` lists"):
         load_recipe(tmp_path / "absent.yaml")
@@ -146,6 +170,53 @@ def test_a_recipe_cannot_be_changed_after_it_was_read(recipe_file: Path) -> None
     with pytest.raises(AttributeError):
         recipe.name = "another"
     assert isinstance(recipe, Recipe)
+
+
+def test_the_keys_of_another_format_are_refused() -> None:
+    lines = {"format": "lines", "source": "a.en", "target": "a.de"}
+    for key, value in (("streaming", True), ("split", "train"), ("path", "a.tsv")):
+        with pytest.raises(ValueError, match=rf"`data\.train\[0\]\.{key}` does not belong to format 'lines', whose keys are .*source"):
+            parse_recipe({**MINIMAL, "data": {**MINIMAL["data"], "train": [{**lines, key: value}]}})
+
+
+OF_AN_EARLIER_VERSION = """
+name: builtin_tiny
+source_language: en
+target_language: de
+data:
+  train:
+  - {format: builtin, source: null, target: null, path: null, name: null, split: train, source_column: null, target_column: null,
+     streaming: false, limit: null, tokenized: false, target_language: null}
+  validation:
+    {format: lines, source: dev.en, target: dev.de, path: null, name: null, split: null, source_column: null, target_column: null,
+     streaming: false, limit: 500, tokenized: true, target_language: null}
+  test:
+    one: {format: table, source: null, target: null, path: t.tsv, name: null, split: null, source_column: '1', target_column: '2',
+     streaming: false, limit: null, tokenized: false, target_language: de}
+    two: {format: hub, source: null, target: null, path: a/b, name: de-en, split: test, source_column: null, target_column: null,
+     streaming: true, limit: null, tokenized: false, target_language: null}
+  root: .
+  licence: apache-2.0
+tokenizer: {vocab_size: 1500, min_frequency: 2, method: train}
+training: {updates: 1000}
+"""
+
+
+def test_the_recipe_of_a_run_of_an_earlier_version_is_read() -> None:
+    data = parse_recipe(yaml.safe_load(OF_AN_EARLIER_VERSION)).data
+    assert data.train == (BuiltinCorpus(split="train"),)
+    assert data.validation == LinesCorpus(source="dev.en", target="dev.de", limit=500, tokenized=True)
+    assert data.test["one"] == TableCorpus(path="t.tsv", source_column="1", target_column="2", target_language="de")
+    assert data.test["two"] == HubCorpus(path="a/b", name="de-en", split="test", streaming=True)
+
+
+def test_reading_a_recipe_imports_no_corpus_and_no_data_set_library(recipe_file: Path) -> None:
+    recipe_file.write_text(OF_AN_EARLIER_VERSION.replace("format: builtin", "format: hub").replace("path: null", "path: x", 1))
+    heavy = "vaswani_transformer.data.builtin.corpus", "datasets", "pyarrow"
+    program = f"import sys; from vaswani_transformer.recipe import load_recipe; load_recipe({str(recipe_file)!r}); "
+    program += f"sys.exit(', '.join(set({heavy}) & set(sys.modules)) or 0)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True)
+    assert done.returncode == 0, done.stderr
 
 
 def _in(language: str | None, split: str = "train") -> dict[str, Any]:

@@ -60,7 +60,7 @@ def test_a_key_of_another_member_may_stand_there_if_it_sets_nothing() -> None:
         ({"shape": "square"}, r"`shapes\[0\]`: shape 'square' needs `side`; add it"),
         ({"shape": "square", "side": None}, r"`shapes\[0\]`: shape 'square' needs `side`; add it"),
         ({"shape": "cirle", "radius": 1}, r"`shapes\[0\]\.shape` cannot be 'cirle'; did you mean `circle`\?"),
-        ({"radius": 1}, r"`shapes\[0\]\.shape` is missing; it is one of circle, square"),
+        ({"radius": 1}, r"`shapes\[0\]\.shape` is missing; valid are: circle, square"),
         ({"shape": "square", "side": 2, "sid": 3}, r"Unknown key `shapes\[0\]\.sid`; did you mean `side`\?"),
         ({"shape": "circle", "diameter": 3}, r"needs `radius`"),
         ({"shape": "circle", "radius": 1, "diameter": 3}, r"Unknown key `shapes\[0\]\.diameter`; here it is `radius`, half of it"),

@@ -6,7 +6,6 @@ the nearest valid one.
 """
 
 import dataclasses
-import re
 import typing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,12 +15,11 @@ import yaml
 from huggingface_hub.errors import StrictDataclassError
 
 from .configuration_vaswani import PRESETS, VaswaniConfig
-from .strict_yaml import apply_override, parse, plain, read_mapping, unknown_key, unknown_value
+from .data.sources import AnyCorpus
+from .data.sources.corpus import Corpus, require_language_code
+from .strict_yaml import apply_override, parse, plain, read_mapping, require_above_zero, require_at_least, unknown_key, unknown_value
 
 _RATES_OF_DROPOUT = ("dropout", "attention_dropout", "activation_dropout")
-_LANGUAGE_CODE = re.compile(r"[a-z]{2,3}([_-][A-Za-z0-9]{2,8})*")
-"""The shape of a code of BCP 47, with "_" for "-" where people write it so."""
-
 _EPOCHS, _UPDATES = "`training.epochs`", "`training.updates`"
 _TOKENS = "`batching.source_tokens` and `batching.target_tokens`, in tokens of an update over all devices"
 _RATE = "`training.learning_rate_scale`, which multiplies the paper's schedule"
@@ -49,75 +47,11 @@ _SYNONYMS = {
 }
 """What other toolkits call a setting, and its key here."""
 
+_OUR_RECIPES = (Path(__file__).parent / "recipes", Path(__file__).parents[1] / "scripts" / "recipes")
+"""Where the recipes that come with the project lie: in the installed package, or in a checkout. Nobody keeps data there."""
+
 CheckpointMetric = Literal["bleu", "loss"]
 """By what a validation is better than another."""
-
-
-def _require_at_least(settings: Any, least: int, *names: str) -> None:
-    for name in names:
-        if (value := getattr(settings, name)) is not None and not value >= least:
-            raise ValueError(f"`{name}` must be at least {least}, not {value}.")
-
-
-def _require_above_zero(settings: Any, *names: str) -> None:
-    for name in names:
-        if (value := getattr(settings, name)) is not None and not value > 0:
-            raise ValueError(f"`{name}` must be above 0, not {value}.")
-
-
-def _require_language_code(settings: Any, name: str) -> None:
-    code = getattr(settings, name)
-    if code is not None and not _LANGUAGE_CODE.fullmatch(code):
-        from transformers.models.whisper.tokenization_whisper import TO_LANGUAGE_CODE  # slow to import, and only this error needs it
-
-        meant = TO_LANGUAGE_CODE.get(code.lower())
-        hint = f"did you mean {meant}?" if meant else "such as fr, sw or pt-BR."
-        raise ValueError(f"`{name}` must be a language's code, not {code!r}; {hint}")
-
-
-@dataclass(frozen=True)
-class CorpusSpec:
-    """Where sentence pairs come from.
-
-    `format` says which of the other fields matter:
-
-    - `builtin`: the generated English-German corpus; `split`, `limit`.
-    - `lines`: two line-aligned UTF-8 files `source` and `target`, plain, `.gz` or `.xz`.
-    - `table`: one file `path` (`.tsv`, `.csv`, `.jsonl`, `.parquet`, text ones also `.gz` or `.xz`), columns
-      `source_column`, `target_column` (the language codes when absent).
-    - `hub`: a data set `path` of the Hugging Face Hub in `translation` format, with `name` (e.g. `de-en`), `split`,
-      `streaming`.
-
-    `limit` reads the first pairs only. `tokenized` says that the text is already split into tokens by spaces, so that BLEU
-    is computed on it as it stands. `target_language` is the recipe's where it is absent; a recipe whose training corpora name
-    theirs makes one model of several target languages.
-    """
-
-    format: Literal["builtin", "lines", "table", "hub"]
-    source: str | None = None
-    target: str | None = None
-    path: str | None = None
-    name: str | None = None
-    split: str | None = None
-    source_column: str | None = None
-    target_column: str | None = None
-    streaming: bool = False
-    limit: int | None = None
-    tokenized: bool = False
-    target_language: str | None = None
-
-    def __post_init__(self) -> None:
-        needed = {
-            "builtin": ["split"],
-            "lines": ["source", "target"],
-            "table": ["path"],
-            "hub": ["path", "split"],
-        }
-        for name in needed[self.format]:
-            if getattr(self, name) is None:
-                raise ValueError(f"a corpus of format '{self.format}' needs `{name}`; add it to the recipe.")
-        _require_at_least(self, 1, "limit")
-        _require_language_code(self, "target_language")
 
 
 @dataclass(frozen=True)
@@ -131,16 +65,20 @@ class CleaningSettings:
     drop_held_out: bool = True
 
     def __post_init__(self) -> None:
-        _require_at_least(self, 1, "max_words", "max_length_ratio")
+        require_at_least(self, 1, "max_words", "max_length_ratio")
 
 
 @dataclass(frozen=True)
 class DataSettings:
-    """The corpora of an experiment; relative file names start from `root`. `validation` may be several, one for each target language."""
+    """The corpora of an experiment.
 
-    train: tuple[CorpusSpec, ...]
-    validation: CorpusSpec | tuple[CorpusSpec, ...]
-    test: dict[str, CorpusSpec]
+    Relative file names start at `root`, which itself starts at the folder of the recipe (see `load_recipe`). `validation` may be several,
+    one for each target language.
+    """
+
+    train: tuple[AnyCorpus, ...]
+    validation: AnyCorpus | tuple[AnyCorpus, ...]
+    test: dict[str, AnyCorpus]
     root: str = "."
     licence: str = "unknown"
     cleaning: CleaningSettings = CleaningSettings()
@@ -150,12 +88,12 @@ class DataSettings:
             raise ValueError("`train` and `validation` need a corpus each; add them to the recipe.")
 
     @property
-    def validations(self) -> tuple[CorpusSpec, ...]:
+    def validations(self) -> tuple[Corpus, ...]:
         """`validation`, whether it is one corpus or several."""
-        return (self.validation,) if isinstance(self.validation, CorpusSpec) else self.validation
+        return (self.validation,) if isinstance(self.validation, Corpus) else self.validation
 
     @property
-    def by_split(self) -> dict[str, tuple[CorpusSpec, ...]]:
+    def by_split(self) -> dict[str, tuple[Corpus, ...]]:
         """All corpora, under `train`, `validation` and `test.NAME`."""
         tests = {f"test.{name}": (spec,) for name, spec in self.test.items()}
         return {"train": self.train, "validation": self.validations, **tests}
@@ -176,7 +114,7 @@ class TokenizerSettings:
     def __post_init__(self) -> None:
         if self.vocab_size is None and self.method != "keep":
             raise ValueError(f"`vocab_size` is missing, which `method: {self.method}` needs; add it to the recipe.")
-        _require_at_least(self, 1, "vocab_size", "min_frequency")
+        require_at_least(self, 1, "vocab_size", "min_frequency")
 
 
 @dataclass(frozen=True)
@@ -198,8 +136,8 @@ class BatchingSettings:
     temperature: float = 1.0
 
     def __post_init__(self) -> None:
-        _require_at_least(self, 1, "source_tokens", "target_tokens", "micro_batches", "max_sentence_tokens")
-        _require_at_least(self, 1, "temperature")
+        require_at_least(self, 1, "source_tokens", "target_tokens", "micro_batches", "max_sentence_tokens")
+        require_at_least(self, 1, "temperature")
 
 
 @dataclass(frozen=True)
@@ -237,11 +175,11 @@ class TrainingSettings:
     trackers: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        _require_at_least(self, 1, "updates", "warmup_updates", "log_every", "validate_every", "checkpoint_every")
-        _require_at_least(self, 1, "average_checkpoints", "patience")
-        _require_at_least(self, self.average_checkpoints, "keep_last_checkpoints")
-        _require_at_least(self, 0, "seed", "keep_best_checkpoints")
-        _require_above_zero(self, "learning_rate_scale", "adam_epsilon", "max_gradient_norm")
+        require_at_least(self, 1, "updates", "warmup_updates", "log_every", "validate_every", "checkpoint_every")
+        require_at_least(self, 1, "average_checkpoints", "patience")
+        require_at_least(self, self.average_checkpoints, "keep_last_checkpoints")
+        require_at_least(self, 0, "seed", "keep_best_checkpoints")
+        require_above_zero(self, "learning_rate_scale", "adam_epsilon", "max_gradient_norm")
         for name, rates in (("label_smoothing", (self.label_smoothing,)), ("adam_betas", self.adam_betas)):
             if not all(0 <= rate < 1 for rate in rates):
                 raise ValueError(f"`{name}` must lie between 0 and 1 (excluded), not {getattr(self, name)}.")
@@ -257,8 +195,8 @@ class LoraSettings:
     target_modules: tuple[str, ...] = ("q_proj", "v_proj")
 
     def __post_init__(self) -> None:
-        _require_at_least(self, 1, "rank")
-        _require_above_zero(self, "alpha")
+        require_at_least(self, 1, "rank")
+        require_above_zero(self, "alpha")
 
 
 @dataclass(frozen=True)
@@ -291,8 +229,8 @@ class SearchSettings:
     extra_length: int = 50
 
     def __post_init__(self) -> None:
-        _require_at_least(self, 1, "num_beams")
-        _require_at_least(self, 0, "extra_length")
+        require_at_least(self, 1, "num_beams")
+        require_at_least(self, 0, "extra_length")
 
 
 @dataclass(frozen=True)
@@ -310,8 +248,8 @@ class ValidationSettings:
     lowercase: bool = False
 
     def __post_init__(self) -> None:
-        _require_at_least(self, 1, "batch_tokens", "sentences", "num_beams")
-        _require_at_least(self, 0, "samples")
+        require_at_least(self, 1, "batch_tokens", "sentences", "num_beams")
+        require_at_least(self, 0, "samples")
 
 
 @dataclass(frozen=True)
@@ -357,8 +295,8 @@ class Recipe:
         self.model_config(vocab_size=self.tokenizer.vocab_size)  # a wrong size is told before hours of preparing data
 
     def _check_languages(self) -> None:
-        _require_language_code(self, "source_language")
-        _require_language_code(self, "target_language")
+        require_language_code(self, "source_language")
+        require_language_code(self, "target_language")
         trained = self.translates_into
         if "mul" in self.target_languages:
             raise ValueError("`mul` is no language to translate into; set `target_language` in each of `data.train`.")
@@ -395,7 +333,7 @@ class Recipe:
         """The target language, or all of them."""
         return self.target_languages or (self.target_language,)
 
-    def languages_of(self, spec: CorpusSpec) -> tuple[str, str]:
+    def languages_of(self, spec: Corpus) -> tuple[str, str]:
         """Codes of source and target of a corpus."""
         return self.source_language, spec.target_language or self.target_language
 
@@ -419,8 +357,16 @@ class Recipe:
         return yaml.safe_dump(plain(dataclasses.asdict(self)), sort_keys=False, allow_unicode=True, width=120)
 
 
-def load_recipe(path: str | Path, overrides: typing.Sequence[str] = ()) -> Recipe:
+def load_recipe(path: str | Path, overrides: typing.Sequence[str] = (), *, in_run_folder: bool = False) -> Recipe:
     """Read a recipe file and apply `overrides` of the form `training.updates=100` (values are YAML).
+
+    A relative `data.root` starts at the folder of the file. It starts at the working directory where an override names it, in the recipes
+    that come with the project, and in those that run folders hold.
+
+    Args:
+        path: the file.
+        overrides: settings that replace those of the file.
+        in_run_folder: the file is what a training wrote, with every setting and override in it.
 
     Raises:
         FileNotFoundError: `path` does not exist.
@@ -430,12 +376,21 @@ def load_recipe(path: str | Path, overrides: typing.Sequence[str] = ()) -> Recip
     if not path.is_file():
         raise FileNotFoundError(f"There is no recipe file {path}; `vaswani recipes` lists those that come with the package.")
     tree = read_mapping(path)
+    if not in_run_folder and path.resolve().parent not in _OUR_RECIPES:
+        _anchor(tree, path.parent)
     for override in overrides:
         apply_override(tree, override)
     try:
         return parse_recipe(tree)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{path}: {error}") from error
+
+
+def _anchor(tree: dict[str, Any], folder: Path) -> None:
+    """Let a relative `data.root` start at `folder`; what is no recipe is for the parser to tell."""
+    data = tree.get("data")
+    if isinstance(data, dict) and isinstance(root := data.get("root", "."), str):
+        data["root"] = str(folder / root)
 
 
 def parse_recipe(tree: dict[str, Any]) -> Recipe:

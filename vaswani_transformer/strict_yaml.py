@@ -111,6 +111,11 @@ def parse(kind: type[Settings], tree: Any, synonyms: Mapping[str, str] | None = 
     return result
 
 
+def parse_value(kind: Any, value: Any, where: str) -> Any:
+    """As `parse`, for a value of any type that a field may have; `where` is what errors call it."""
+    return _Parser(kind, {}).value(kind, value, where)
+
+
 class _Parser:
     """Knows all keys there are, so that an error can name the one that is meant."""
 
@@ -155,7 +160,7 @@ class _Parser:
         (tag,) = set.intersection(*({n for n, hint in get_type_hints(kind).items() if get_origin(hint) is Literal} for kind in kinds))
         by_name = {name: kind for kind in kinds for name in get_args(get_type_hints(kind)[tag])}
         if tag not in value:
-            raise ValueError(f"`{_below(where, tag)}` is missing; it is one of {', '.join(by_name)}.")
+            raise ValueError(f"`{_below(where, tag)}` is missing; valid are: {', '.join(by_name)}.")
         if value[tag] not in by_name:
             raise ValueError(unknown_value(_below(where, tag), value[tag], by_name))
         kind = by_name[value[tag]]
@@ -210,6 +215,28 @@ def unknown_value(where: str, value: object, valid: Iterable[Any]) -> str:
     return _unknown(f"`{where}` cannot be {value!r}", value, valid)
 
 
+def require_at_least(settings: Any, least: int, *names: str) -> None:
+    """Refuse fields of `settings` below `least`; None passes.
+
+    Raises:
+        ValueError: naming the field.
+    """
+    for name in names:
+        if (value := getattr(settings, name)) is not None and not value >= least:
+            raise ValueError(f"`{name}` must be at least {least}, not {value}.")
+
+
+def require_above_zero(settings: Any, *names: str) -> None:
+    """Refuse fields of `settings` that are 0 or below; None passes.
+
+    Raises:
+        ValueError: naming the field.
+    """
+    for name in names:
+        if (value := getattr(settings, name)) is not None and not value > 0:
+            raise ValueError(f"`{name}` must be above 0, not {value}.")
+
+
 def plain(value: Any) -> Any:
     """Tuples as lists: what YAML's safe dumper knows."""
     if isinstance(value, dict):
@@ -221,7 +248,7 @@ def plain(value: Any) -> Any:
 
 def _dotted_keys(kind: Any, where: str = "") -> Iterator[str]:
     """Every key of a dataclass and of the dataclasses in it; those in lists and mappings have no fixed name."""
-    for name, hint in get_type_hints(kind).items():
+    for name, hint in get_type_hints(kind).items() if dataclasses.is_dataclass(kind) else ():
         yield _below(where, name)
         for inner in (hint, *get_args(hint)):
             if dataclasses.is_dataclass(inner) and get_origin(hint) not in (tuple, dict):

@@ -24,11 +24,10 @@ from benchmarks.report import speed_row
 from benchmarks.settings import Rounds
 from benchmarks.translation.contestant import Contestant, translate_all
 from benchmarks.translation.contestants import ON_CPU, ON_GPU, STANDARD, Entry, enter
-from vaswani_transformer.data.corpus import read_pairs
+from vaswani_transformer.data.sources.lines import LinesCorpus
 from vaswani_transformer.evaluation.bleu import score
 from vaswani_transformer.evaluation.report import spread_evenly, text_sha256
 from vaswani_transformer.files.json_files import read_json
-from vaswani_transformer.recipe import CorpusSpec
 from vaswani_transformer.translation.loading import folder_sha256, local_folder
 
 _ENGINES = ("ctranslate2", "sacrebleu")
@@ -148,8 +147,7 @@ def benchmark_translation(model_name: str, test_sets: Sequence[ParallelFiles], s
 
 
 def _read(test_set: ParallelFiles, tokenizer: PreTrainedTokenizerBase) -> Material:
-    corpus = CorpusSpec(format="lines", source=test_set.source, target=test_set.reference)
-    pairs = list(read_pairs(corpus, Path(), ("", "")))
+    pairs = list(LinesCorpus(source=test_set.source, target=test_set.reference).pairs(Path(), ("", "")))
     sources = [pair.source for pair in pairs]
     references = [pair.target for pair in pairs]
     ids = tokenizer(sources)["input_ids"]

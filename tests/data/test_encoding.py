@@ -15,8 +15,9 @@ from transformers import PreTrainedTokenizerFast
 
 from vaswani_transformer.data.batching import collate
 from vaswani_transformer.data.bpe import train_tokenizer
-from vaswani_transformer.data.corpus import SentencePair, clean
+from vaswani_transformer.data.cleaning import clean
 from vaswani_transformer.data.encoding import EncodedCorpus, encode_corpus, tokenizer_hash
+from vaswani_transformer.data.sources.corpus import SentencePair
 from vaswani_transformer.recipe import CleaningSettings
 
 PAIRS = [

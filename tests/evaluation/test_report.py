@@ -10,11 +10,12 @@ import pytest
 import yaml
 from transformers import MarianMTModel, PreTrainedTokenizerBase
 
+from vaswani_transformer.data.sources.lines import LinesCorpus
 from vaswani_transformer.evaluation.bleu import score
 from vaswani_transformer.evaluation.report import PublishedScore, evaluate_model, evaluate_run
 from vaswani_transformer.files.atomic_file import write_text
 from vaswani_transformer.files.json_files import read_json, write_json
-from vaswani_transformer.recipe import CorpusSpec, parse_recipe
+from vaswani_transformer.recipe import parse_recipe
 from vaswani_transformer.run_folder import RunFolder
 from vaswani_transformer.translation.translate import translate
 
@@ -102,7 +103,7 @@ def test_a_failed_evaluation_leaves_the_old_one(run: RunFolder, tmp_path: Path) 
 def test_what_does_not_fit_is_refused_in_a_sentence(model: MarianMTModel, tokenizer: PreTrainedTokenizerBase, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="finish the training"):
         evaluate_run(RunFolder(tmp_path / "nothing"))
-    nothing = CorpusSpec("lines", source="nowhere.en", target="nowhere.de")
+    nothing = LinesCorpus(source="nowhere.en", target="nowhere.de")
     with pytest.raises(FileNotFoundError, match=r"nowhere\.en"):
         evaluate_model("somebody/absent", {"toy": nothing}, languages=("en", "de"), root=tmp_path)
 
@@ -114,7 +115,7 @@ def test_what_does_not_fit_is_refused_in_a_sentence(model: MarianMTModel, tokeni
     model.resize_token_embeddings(200)
     model.save_pretrained(tmp_path / "small")
     tokenizer.save_pretrained(tmp_path / "small")
-    files = CorpusSpec("lines", source="test.en", target="test.en")
+    files = LinesCorpus(source="test.en", target="test.en")
     with pytest.raises(ValueError, match="they do not belong together"):
         evaluate_model(tmp_path / "small", {"toy": files}, languages=("en", "de"), root=tmp_path)
 

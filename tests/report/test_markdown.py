@@ -132,7 +132,7 @@ def _poisoned_recipe(recipe: Recipe, hostile: str) -> Recipe:
 
 def _poisoned(run: RunFolder, hostile: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """A card of a run in whose files every name, path, sentence and setting is `hostile`."""
-    monkeypatch.setattr(model_card, "load_recipe", lambda path: _poisoned_recipe(load_recipe(path), hostile))
+    monkeypatch.setattr(model_card, "load_recipe", lambda path, **where: _poisoned_recipe(load_recipe(path, **where), hostile))
     names = {run.evaluation: (*_KEPT, "averaged_checkpoints"), run.cleaning: (), run.training: ("averaged_checkpoints",)}
     for path, keep in names.items():
         write_json(path, _poison(read_json(path), hostile, keep))

@@ -6,14 +6,16 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow
 import pytest
 from pyarrow import parquet
 
+from vaswani_transformer.data.sources.hub import HubCorpus
 from vaswani_transformer.files.atomic_file import write_text
 from vaswani_transformer.files.json_files import read_json
-from vaswani_transformer.recipe import CleaningSettings, CorpusSpec, Recipe
+from vaswani_transformer.recipe import CleaningSettings, Recipe
 from vaswani_transformer.run_folder import RunFolder
 from vaswani_transformer.training import preparation
 from vaswani_transformer.training.engine import train
@@ -118,7 +120,7 @@ def _streaming(recipe: Recipe, corpus: Path) -> Recipe:
         rows = [dict(zip(recipe.languages, pair, strict=True)) for pair in zip(*sides, strict=True)]
         (corpus / "numbers" / "data").mkdir(parents=True, exist_ok=True)
         parquet.write_table(pyarrow.table({"translation": rows}), corpus / "numbers" / "data" / f"{split}.parquet")
-    train, validation = (CorpusSpec(format="hub", path="numbers", split=split, streaming=True) for split in ("train", "validation"))
+    train, validation = (HubCorpus(path="numbers", split=split, streaming=True) for split in ("train", "validation"))
     return replace(recipe, data=replace(recipe.data, train=(train,), validation=validation))
 
 
@@ -142,6 +144,39 @@ def test_a_streamed_data_set_trains_like_files_and_is_read_by_one_process(
         assert data.train.where(16) == "numbers train:17"
     assert train(recipe, run)
     assert read_json(run.cleaning)["text_sha256"] == read_json(tmp_path / "files" / "cleaning.json")["text_sha256"]
+
+
+def test_a_streamed_data_set_says_that_nothing_is_shared(
+    make_recipe: Callable[..., Recipe], run: RunFolder, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "datasets")
+    prepare_data(make_recipe(), RunFolder(tmp_path / "files"))
+    assert "streamed" not in capsys.readouterr().out
+    prepare_data(_streaming(make_recipe(), corpus), run)
+    assert "A corpus is streamed, so its text is not known beforehand" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("method", ["train", "keep"])
+def test_where_all_pairs_are_dropped_the_reasons_are_told(
+    make_recipe: Callable[..., Recipe], run: RunFolder, corpus: Path, tmp_path: Path, method: str
+) -> None:
+    recipe = make_recipe()
+    if method == "keep":
+        assert train(recipe, RunFolder(tmp_path / "origin"))
+        keep = {"init_from": str(tmp_path / "origin" / "averaged"), "tokenizer": {"method": "keep"}, "model": {}}
+        recipe = make_recipe(fine=keep)
+    lines = (corpus / "validation.en").read_text(encoding="utf-8") + "one two three four five six\n" * 3 + "\n"
+    for side in ("en", "de"):
+        (corpus / f"train.{side}").write_text(lines, encoding="utf-8")
+    strict = replace(recipe, data=replace(recipe.data, cleaning=CleaningSettings(max_words=5, drop_identical_sides=False)))
+    for _ in range(2):
+        with pytest.raises(
+            ValueError, match=r"dropped all 8 training pairs \(1 empty_side, 3 too_long, 4 held_out; also in .*cleaning\.json"
+        ):
+            prepare_data(strict, run)
+        facts = read_json(run.cleaning)
+        assert (facts["pairs_in"], facts["kept"], facts["dropped"]["too_long"]) == (8, 0, 3)
+        assert facts["file_hashes"]["train"].keys() == {"train.en", "train.de"}
 
 
 def test_the_report_counts_pairs_that_only_tokens_show_to_be_long(make_recipe: Callable[..., Recipe], run: RunFolder) -> None:

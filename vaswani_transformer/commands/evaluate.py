@@ -36,9 +36,9 @@ def evaluate(
     Scores are sacreBLEU, chrF and the paper's BLEU, each with its signature. A run has its test sets in its recipe, and its scores go
     into evaluation.json. Any other model of transformers needs files.
     """
+    from ..data.sources.lines import LinesCorpus
     from ..evaluation.report import PublishedScore, evaluate_model, evaluate_run, score_lines
     from ..files.json_files import write_json
-    from ..recipe import CorpusSpec
     from ..run_folder import RunFolder
 
     settings: dict[str, Any] = {"published": [PublishedScore(*_parts(entry)) for entry in published or ()]}
@@ -58,7 +58,7 @@ def evaluate(
         raise typer.BadParameter(f"{run_or_model} is no run's folder; a model needs --source and --reference.")
     else:
         settings |= {"languages": (source_language or "en", target_language or "de"), "lowercase": lowercase}
-        corpus = CorpusSpec("lines", source=source, target=reference, tokenized=tokenized)
+        corpus = LinesCorpus(source=source, target=reference, tokenized=tokenized)
         evaluation = evaluate_model(run_or_model, {Path(source).name: corpus}, **settings)
     if output is not None:
         write_json(output, evaluation)

@@ -17,7 +17,8 @@ from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 from ..files.atomic_folder import atomic_folder
 from ..files.json_files import read_json, write_json
 from ..languages import target_languages
-from .corpus import CleaningReport, SentencePair
+from .cleaning import CleaningReport
+from .sources.corpus import SentencePair
 from .workers import in_chunks, map_in_order
 
 _INDEX = "index.json"

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from ..data.corpus import SentencePair, read_pairs
+from ..data.sources.corpus import Corpus, SentencePair
 from ..files.checksums import file_sha256
 from ..files.json_files import read_json, write_json
 from ..languages import target_languages
-from ..recipe import CorpusSpec, Recipe, load_recipe
+from ..recipe import Recipe, load_recipe
 from ..run_folder import RunFolder
 from ..translation.loading import load_checkpoint, local_folder
 from ..translation.translate import translate
@@ -51,7 +51,7 @@ class PublishedScore(NamedTuple):
 def evaluate_run(
     run: RunFolder,
     recipe: Recipe | None = None,
-    test_sets: Mapping[str, CorpusSpec] | None = None,
+    test_sets: Mapping[str, Corpus] | None = None,
     *,
     published: Sequence[PublishedScore] = (),
     progress: bool = True,
@@ -73,7 +73,7 @@ def evaluate_run(
     """
     if not run.averaged.is_dir():
         raise FileNotFoundError(f"There is no averaged checkpoint {run.averaged}; finish the training of this run first.")
-    recipe = recipe or load_recipe(run.recipe)
+    recipe = recipe or load_recipe(run.recipe, in_run_folder=True)
     on_validation = test_sets is None and not recipe.data.test
     if test_sets is None:
         test_sets = recipe.data.test or _validation_sets(recipe)
@@ -100,7 +100,7 @@ def evaluate_run(
 
 def evaluate_model(
     model_name: str | Path,
-    test_sets: Mapping[str, CorpusSpec],
+    test_sets: Mapping[str, Corpus],
     *,
     languages: tuple[str, str],
     root: Path = Path(),
@@ -132,7 +132,7 @@ def evaluate_model(
     """
     _check_published(published, test_sets)
     targets = {name: corpus.target_language or languages[1] for name, corpus in test_sets.items()}
-    texts = {name: list(read_pairs(corpus, root, (languages[0], targets[name]))) for name, corpus in test_sets.items()}
+    texts = {name: list(corpus.pairs(root, (languages[0], targets[name]))) for name, corpus in test_sets.items()}
     folder = local_folder(model_name)
     model, tokenizer = load_checkpoint(folder)
     model.to(torch.accelerator.current_accelerator() or torch.device("cpu"))
@@ -201,7 +201,7 @@ def text_sha256(sentences: Iterable[str]) -> str:
 def _compare(
     hypotheses: Sequence[str],
     pairs: Sequence[SentencePair],
-    corpus: CorpusSpec,
+    corpus: Corpus,
     target_language: str,
     lowercase: bool,
 ) -> dict[str, Any]:
@@ -232,7 +232,7 @@ def spread_evenly(total: int, wanted: int) -> list[int]:
     return [round(i * (total - 1) / max(count - 1, 1)) for i in range(count)]
 
 
-def _validation_sets(recipe: Recipe) -> dict[str, CorpusSpec]:
+def _validation_sets(recipe: Recipe) -> dict[str, Corpus]:
     """The validation corpora under names of their own: `validation`, or `validation_1_de`, `validation_2_fr` where there are several."""
     corpora = recipe.data.validations
     if len(corpora) == 1:
@@ -245,7 +245,7 @@ def _weights(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.safetensors")) or sorted(folder.glob("*.bin"))
 
 
-def _check_published(published: Sequence[PublishedScore], test_sets: Mapping[str, CorpusSpec]) -> None:
+def _check_published(published: Sequence[PublishedScore], test_sets: Mapping[str, Corpus]) -> None:
     for entry in published:
         if entry.test_set not in test_sets:
             raise ValueError(

@@ -14,11 +14,12 @@ from huggingface_hub import EvalResult, ModelCardData
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from safetensors import safe_open
 
+from ..data.sources import parse_corpus
 from ..evaluation.report import ON_VALIDATION
 from ..files.atomic_file import write_text
 from ..files.checksums import file_sha256
 from ..files.json_files import read_json
-from ..recipe import CorpusSpec, Recipe, load_recipe
+from ..recipe import Recipe, load_recipe
 from ..run_folder import TRANSFER, RunFolder
 from . import markdown
 from .curves import draw_curves
@@ -71,7 +72,7 @@ def render_card(run: RunFolder, *, model_id: str | None = None, picture: str = "
         FileNotFoundError: a stage has not been run yet; the sentence says which.
         ValueError: a file lacks a value that the card needs, or the scores are not those of the weights.
     """
-    recipe = load_recipe(_written(run.recipe, "train first"))
+    recipe = load_recipe(_written(run.recipe, "train first"), in_run_folder=True)
     evaluation = _read(run.evaluation, f"evaluate the run first (vaswani evaluate {run.path})")
     weights = _written(run.averaged / "model.safetensors", "finish the training first")
     training = _read(run.training, "train first")
@@ -104,7 +105,7 @@ def render_card(run: RunFolder, *, model_id: str | None = None, picture: str = "
 
 def card_metadata(recipe: Recipe, evaluation: dict[str, Any]) -> ModelCardData:
     """What the Hub reads: languages, licence, task, data sets and every score as an entry of the model index."""
-    trained_on = sorted({spec.path for spec in recipe.data.train if spec.format == "hub" and spec.path})
+    trained_on = sorted({name for spec in recipe.data.train if (name := spec.dataset_name.repository)})
     return ModelCardData(
         model_name=recipe.name,
         language=list(dict.fromkeys([recipe.source_language, *recipe.translates_into])),
@@ -127,15 +128,16 @@ def count_parameters(weights: Path) -> int:
 
 def _eval_result(evaluation: dict[str, Any], test_set: dict[str, Any], metric: str) -> EvalResult:
     """One score. The Hub tells test sets apart by type, config and split alone, so these must differ between them."""
-    spec = CorpusSpec(**test_set["corpus"])
+    spec = parse_corpus(test_set["corpus"])
+    name = spec.dataset_name
     pair = f"{evaluation['source_language']}-{spec.target_language or evaluation['target_language']}"
-    split = spec.split or ("validation" if evaluation.get(ON_VALIDATION) else "test")
+    split = name.split or ("validation" if evaluation.get(ON_VALIDATION) else "test")
     return EvalResult(
         task_type="translation",
         task_name=f"Translation {pair}",
-        dataset_type=(spec.path if spec.format == "hub" else None) or test_set["name"],
+        dataset_type=name.repository or test_set["name"],
         dataset_name=test_set["name"],
-        dataset_config=spec.name or pair,
+        dataset_config=name.configuration or pair,
         dataset_split=split if spec.limit is None else f"{split}[:{spec.limit}]",
         dataset_args={key: test_set[key] for key in ("pairs", "source_sha256", "reference_sha256")},
         metric_type=_HUB_METRICS[metric],
@@ -179,6 +181,7 @@ def card_environment() -> Environment:
     environment.filters.update(
         address=markdown.address,
         code=markdown.code,
+        corpus=lambda corpus: markdown.Markdown(corpus.describe(markdown.code)),
         python=markdown.python,
         integer=lambda number: f"{number:,}",
         points=lambda number: f"{number:.2f}",

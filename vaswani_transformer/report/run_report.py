@@ -49,7 +49,7 @@ def write_report(run: RunFolder, page: Path) -> str | None:
     if page.suffix not in _FORMATS:
         raise ValueError(f"A report is written as {' or '.join(_FORMATS)}; {page} has another ending.")
     records, remark = _read_log(run)
-    recipe = load_recipe(run.recipe) if run.recipe.is_file() else None
+    recipe = load_recipe(run.recipe, in_run_folder=True) if run.recipe.is_file() else None
     heading = _heading(run, recipe)
     facts = _facts(run, recipe, records)
     if page.suffix == ".png":

@@ -14,15 +14,16 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from ..data.bpe import extend_tokenizer, train_tokenizer
 from ..data.cache import provide
-from ..data.corpus import CleaningReport, SentencePair, clean, file_hashes, read_pairs
+from ..data.cleaning import CleaningReport, clean
 from ..data.encoding import EncodedCorpus, encode_corpus, tokenizer_hash
+from ..data.sources.corpus import Corpus, SentencePair
 from ..data.workers import available_cores
 from ..files.atomic_file import write_text
 from ..files.atomic_folder import atomic_folder, explained, make_folder, sweep
 from ..files.json_files import read_json, write_json
 from ..files.locks import lock
 from ..languages import target_languages
-from ..recipe import CorpusSpec, Recipe, load_recipe
+from ..recipe import Recipe, load_recipe
 from ..run_folder import RunFolder
 from .initialisation import write_initial_model
 from .state import newest_state
@@ -71,7 +72,7 @@ def claim_run_folder(recipe: Recipe, run: RunFolder) -> None:
         before, now = (
             # Read as a recipe, so that a setting which is younger than the run has its default there
             _flat(yaml.safe_load(version))
-            for version in (load_recipe(run.recipe).to_yaml(), text)
+            for version in (load_recipe(run.recipe, in_run_folder=True).to_yaml(), text)
         )
         keys = [key for key in sorted(before.keys() | now.keys()) if not _is_free(key) and before.get(key) != now.get(key)]
         if keys:
@@ -100,18 +101,21 @@ def prepare_data(recipe: Recipe, run: RunFolder, progress: bool = False) -> Prep
         write_json(run.cleaning, {"file_hashes": _hashes(recipe)})
     facts = read_json(run.cleaning)
     content = _content(recipe, facts["file_hashes"])
+    if content is None and not train.exists():
+        print("A corpus is streamed, so its text is not known beforehand: what is prepared is not shared with other runs", flush=True)
     if not run.tokenizer.exists():
         is_new = recipe.tokenizer.method == "train"
         settings = {**content, "tokenizer": asdict(recipe.tokenizer)} if content and is_new else None
-        provide(run.tokenizer, "tokenizer", settings, lambda: _train_tokenizer(recipe, run.tokenizer, progress))
+        provide(run.tokenizer, "tokenizer", settings, lambda: _train_tokenizer(recipe, run, progress))
     tokenizer = AutoTokenizer.from_pretrained(run.tokenizer)
     encode = partial(_encode, recipe, content, tokenizer)
     if not train.exists():
         limit = recipe.batching.max_sentence_tokens
-        encode(train, limit, lambda: _clean_training_pairs(recipe), progress=progress)
-    if "kept" not in facts:
+        encode(train, limit, lambda: _clean_training_pairs(recipe, run), progress=progress)
+    if "tokenizer" not in facts:
         encoded = EncodedCorpus.open(train)
-        write_json(run.cleaning, {**_facts(encoded), **facts, "tokenizer": _tokenizer_facts(tokenizer, encoded)})
+        known = {"file_hashes": facts["file_hashes"], "tokenizer": _tokenizer_facts(tokenizer, encoded)}
+        write_json(run.cleaning, {**_facts(encoded), **known})
     if recipe.init_from is not None and not run.initial.exists():
         print(write_initial_model(recipe, run, tokenizer))
     if not validation.exists():
@@ -131,9 +135,10 @@ def open_prepared_data(run: RunFolder) -> PreparedData:
 
 def _content(recipe: Recipe, hashes: dict[str, dict[str, str]]) -> dict[str, Any] | None:
     """All that decides which pairs there are and which of them are kept; None if the hash of some text is not known beforehand."""
-    corpora = {split: [asdict(spec) for spec in specs] for split, specs in recipe.data.by_split.items()}
-    if any(spec["streaming"] for specs in corpora.values() for spec in specs):
+    splits = recipe.data.by_split
+    if any(spec.is_streamed for specs in splits.values() for spec in specs):
         return None
+    corpora = {split: [asdict(spec) for spec in specs] for split, specs in splits.items()}
     cleaning = asdict(recipe.data.cleaning)
     return {"corpora": corpora, "hashes": hashes, "languages": recipe.languages, "cleaning": cleaning}
 
@@ -167,20 +172,20 @@ def _encode(
     provide(folder, "encoded", {**content, **decisive} if content else None, make)
 
 
-def _train_tokenizer(recipe: Recipe, folder: Path, progress: bool) -> None:
-    with atomic_folder(folder) as unfinished:
-        tokenizer = _tokenizer_of(recipe, progress)
+def _train_tokenizer(recipe: Recipe, run: RunFolder, progress: bool) -> None:
+    with atomic_folder(run.tokenizer) as unfinished:
+        tokenizer = _tokenizer_of(recipe, run, progress)
         _check_target_languages(recipe, tokenizer)
         tokenizer.save_pretrained(unfinished)
 
 
-def _tokenizer_of(recipe: Recipe, progress: bool) -> PreTrainedTokenizerBase:
+def _tokenizer_of(recipe: Recipe, run: RunFolder, progress: bool) -> PreTrainedTokenizerBase:
     """Learnt from the training pairs, that of the model to start from, or that one with more entries."""
     settings = recipe.tokenizer
     origin = None if settings.method == "train" else AutoTokenizer.from_pretrained(recipe.init_from)
     if settings.method == "keep" or settings.vocab_size is None:
         return origin
-    pairs, _ = _clean_training_pairs(recipe)
+    pairs, _ = _clean_training_pairs(recipe, run)
     texts = chain.from_iterable((pair.source, pair.target) for pair in pairs)
     learn = train_tokenizer if origin is None else partial(extend_tokenizer, origin)
     return learn(
@@ -206,15 +211,27 @@ def _check_target_languages(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) 
         )
 
 
-def _clean_training_pairs(recipe: Recipe) -> tuple[Iterator[SentencePair], CleaningReport]:
+def _clean_training_pairs(recipe: Recipe, run: RunFolder) -> tuple[Iterator[SentencePair], CleaningReport]:
     """A fresh stream each time: cleaning twice costs less than storing the text in between."""
     held_out = _read(recipe, (*recipe.data.validations, *recipe.data.test.values()))
-    return clean(_read(recipe, recipe.data.train), recipe.data.cleaning, held_out, available_cores())
+    pairs, report = clean(_read(recipe, recipe.data.train), recipe.data.cleaning, held_out, available_cores())
+    return _unless_all_are_dropped(pairs, report, run), report
 
 
-def _read(recipe: Recipe, specs: Iterable[CorpusSpec]) -> Iterator[SentencePair]:
+def _unless_all_are_dropped(pairs: Iterator[SentencePair], report: CleaningReport, run: RunFolder) -> Iterator[SentencePair]:
+    yield from pairs
+    if not report.kept:
+        write_json(run.cleaning, {**report.to_dict(), "file_hashes": read_json(run.cleaning)["file_hashes"]})
+        reasons = ", ".join(f"{number:,} {reason}" for reason, number in report.dropped.items() if number)
+        raise ValueError(
+            f"Cleaning dropped all {report.pairs_in:,} training pairs ({reasons}; also in {run.cleaning}); check the corpora, or change "
+            "`data.cleaning`."
+        )
+
+
+def _read(recipe: Recipe, specs: Iterable[Corpus]) -> Iterator[SentencePair]:
     for spec in specs:
-        pairs = read_pairs(spec, recipe.data.root, recipe.languages_of(spec))
+        pairs = spec.pairs(recipe.data.root, recipe.languages_of(spec))
         if recipe.target_languages:
             language = recipe.languages_of(spec)[1]
             pairs = (pair._replace(language=language) for pair in pairs)
@@ -253,8 +270,8 @@ def _forget_if_corpora_changed(recipe: Recipe, run: RunFolder) -> None:
         name
         for split, specs in recipe.data.by_split.items()
         for spec in specs
-        if _has_its_files(spec, recipe)
-        for name, digest in file_hashes(spec, recipe.data.root, recipe.languages_of(spec)).items()
+        if spec.has_its_files(recipe.data.root)
+        for name, digest in spec.hashes(recipe.data.root, recipe.languages_of(spec)).items()
         if before.get(split, {}).get(name) != digest
     ]
     if changed and newest_state(run.state):
@@ -271,14 +288,9 @@ def _forget_if_corpora_changed(recipe: Recipe, run: RunFolder) -> None:
 def _hashes(recipe: Recipe) -> dict[str, dict[str, str]]:
     """SHA-256 of every file, by split: `train`, `validation`, `test.NAME`."""
     return {
-        split: {name: digest for spec in specs for name, digest in file_hashes(spec, recipe.data.root, recipe.languages_of(spec)).items()}
+        split: {name: digest for spec in specs for name, digest in spec.hashes(recipe.data.root, recipe.languages_of(spec)).items()}
         for split, specs in recipe.data.by_split.items()
     }
-
-
-def _has_its_files(spec: CorpusSpec, recipe: Recipe) -> bool:
-    names = [name for name in (spec.source, spec.target, spec.path) if name is not None]
-    return spec.format in ("lines", "table") and all((Path(recipe.data.root) / name).is_file() for name in names)
 
 
 def _flat(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Reading: every format gives the same pairs, every kind of damage one clear sentence. Cleaning: each reason by hand."""
+"""Every format gives the same pairs, and every kind of damage has its sentence."""
 
 import csv
 import gzip
@@ -14,8 +14,13 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from vaswani_transformer.data.corpus import SentencePair, clean, file_hashes, read_pairs
-from vaswani_transformer.recipe import CleaningSettings, CorpusSpec
+from vaswani_transformer.data.cleaning import clean
+from vaswani_transformer.data.sources.builtin import BuiltinCorpus
+from vaswani_transformer.data.sources.corpus import Corpus, SentencePair
+from vaswani_transformer.data.sources.hub import HubCorpus
+from vaswani_transformer.data.sources.lines import LinesCorpus
+from vaswani_transformer.data.sources.table import TableCorpus
+from vaswani_transformer.recipe import CleaningSettings
 
 LANGUAGES = ("en", "de")
 TEXTS = [
@@ -32,18 +37,18 @@ WRITERS: dict[str, Callable[[Path, bytes], Any]] = {
 }
 
 
-def lines_spec(folder: Path, source: bytes, target: bytes, ending: str = "") -> CorpusSpec:
+def lines_spec(folder: Path, source: bytes, target: bytes, ending: str = "") -> LinesCorpus:
     WRITERS[ending](folder / f"t.en{ending}", source)
     WRITERS[ending](folder / f"t.de{ending}", target)
-    return CorpusSpec(format="lines", source=f"t.en{ending}", target=f"t.de{ending}")
+    return LinesCorpus(source=f"t.en{ending}", target=f"t.de{ending}")
 
 
 def as_lines(side: int, end: str = "\n") -> bytes:
     return "".join(pair[side] + end for pair in TEXTS).encode()
 
 
-def read(spec: CorpusSpec, root: Path, languages: tuple[str, str] = LANGUAGES) -> list[SentencePair]:
-    return list(read_pairs(spec, root, languages))
+def read(spec: Corpus, root: Path, languages: tuple[str, str] = LANGUAGES) -> list[SentencePair]:
+    return list(spec.pairs(root, languages))
 
 
 def texts(pairs: list[SentencePair]) -> list[tuple[str, str]]:
@@ -62,9 +67,24 @@ def test_line_ends_of_windows_a_byte_order_mark_and_a_missing_last_end(tmp_path:
     assert texts(read(spec, tmp_path)) == TEXTS
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "utf-32"])
+@pytest.mark.parametrize("ending", WRITERS)
+def test_wide_encodings_are_known_by_their_mark(tmp_path: Path, encoding: str, ending: str) -> None:
+    mark = "\ufeff" if encoding.endswith("be") else ""  # the others write it by themselves
+    sides = [(mark + as_lines(side, "\r\n").decode()).encode(encoding) for side in (0, 1)]
+    assert texts(read(lines_spec(tmp_path, sides[0], as_lines(1), ending), tmp_path)) == TEXTS
+    assert texts(read(lines_spec(tmp_path, sides[0], sides[1], ending), tmp_path)) == TEXTS
+
+
+def test_a_wide_file_that_breaks_off_is_told(tmp_path: Path) -> None:
+    spec = lines_spec(tmp_path, "one\ntwo\nthree".encode("utf-16")[:-1], b"1\n2\n3\n")
+    with pytest.raises(ValueError, match=r"t\.en begins with the mark of UTF-16, but is not valid UTF-16 somewhere behind line \d"):
+        read(spec, tmp_path)
+
+
 def test_a_limit_reads_no_further(tmp_path: Path) -> None:
     spec = lines_spec(tmp_path, b"a\nb\n\xff\n", b"c\nd\n")
-    limited = CorpusSpec(format="lines", source=spec.source, target=spec.target, limit=2)
+    limited = LinesCorpus(source=spec.source, target=spec.target, limit=2)
     assert texts(read(limited, tmp_path)) == [("a", "c"), ("b", "d")]
 
 
@@ -106,16 +126,17 @@ def test_a_corrupt_byte_inside_an_archive_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "spec",
     [
-        CorpusSpec(format="lines", source="no.en", target="no.de"),
-        CorpusSpec(format="table", path="no.tsv"),
-        CorpusSpec(format="table", path="no.parquet"),
+        LinesCorpus(source="no.en", target="no.de"),
+        TableCorpus(path="no.tsv"),
+        TableCorpus(path="no.parquet"),
     ],
 )
-def test_a_missing_file_is_named(tmp_path: Path, spec: CorpusSpec) -> None:
-    with pytest.raises(FileNotFoundError, match=r"There is no file .*no\..*data\.root"):
+def test_a_missing_file_is_named(tmp_path: Path, spec: Corpus) -> None:
+    with pytest.raises(FileNotFoundError, match=r"There is no file .*no\..*data\.root") as caught:
         read(spec, tmp_path)
+    assert f"looked for in {tmp_path}" in str(caught.value)
     with pytest.raises(FileNotFoundError, match="There is no file"):
-        file_hashes(spec, tmp_path, LANGUAGES)
+        spec.hashes(tmp_path, LANGUAGES)
 
 
 def test_an_empty_corpus_is_an_error(tmp_path: Path) -> None:
@@ -151,26 +172,26 @@ TABLES = ["t.tsv", "t.csv", "t.jsonl", "t.parquet", "t.tsv.gz", "t.csv.xz", "t.j
 @pytest.mark.parametrize("name", TABLES)
 def test_tables(tmp_path: Path, name: str) -> None:
     write_table(tmp_path / name, ("en", "de"))
-    pairs = read(CorpusSpec(format="table", path=name), tmp_path)
+    pairs = read(TableCorpus(path=name), tmp_path)
     assert texts(pairs) == TEXTS
     header = 0 if "jsonl" in name or "parquet" in name else 1
     assert (pairs[1].origin, pairs[1].line) == (name, 2 + header)
-    backwards = read(CorpusSpec(format="table", path=name), tmp_path, ("de", "en"))
+    backwards = read(TableCorpus(path=name), tmp_path, ("de", "en"))
     assert texts(backwards) == [(target, source) for source, target in TEXTS]
 
 
 @pytest.mark.parametrize("name", TABLES[:4])
 def test_tables_with_columns_of_other_names(tmp_path: Path, name: str) -> None:
     write_table(tmp_path / name, ("english", "german"))
-    spec = CorpusSpec(format="table", path=name, source_column="english", target_column="german")
+    spec = TableCorpus(path=name, source_column="english", target_column="german")
     assert texts(read(spec, tmp_path)) == TEXTS
     with pytest.raises(ValueError, match=rf"{name}:\d has no column `en`; available are `id`, `english`, `german`"):
-        read(CorpusSpec(format="table", path=name), tmp_path)
+        read(TableCorpus(path=name), tmp_path)
 
 
 def test_a_tsv_without_header_has_numbered_columns(tmp_path: Path) -> None:
     (tmp_path / "t.tsv").write_text("Go.\tGeh.\tCC-BY\n\nHi.\tHallo.\tCC-BY\n")
-    spec = CorpusSpec(format="table", path="t.tsv", source_column="2", target_column="1")
+    spec = TableCorpus(path="t.tsv", source_column="2", target_column="1")
     assert read(spec, tmp_path) == [
         SentencePair("Geh.", "Go.", "t.tsv", 1),
         SentencePair("Hallo.", "Hi.", "t.tsv", 3),
@@ -179,14 +200,22 @@ def test_a_tsv_without_header_has_numbered_columns(tmp_path: Path) -> None:
 
 def test_csv_with_line_breaks_in_a_cell_and_a_cell_of_a_megabyte(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text('en,de\n"a\nb",c\n' + "x" * 1_000_000 + ",y\n")
-    pairs = read(CorpusSpec(format="table", path="t.csv"), tmp_path)
+    pairs = read(TableCorpus(path="t.csv"), tmp_path)
     assert pairs[0] == SentencePair("a\nb", "c", "t.csv", 3)
     assert len(pairs[1].source) == 1_000_000
 
 
+@pytest.mark.parametrize("delimiter", [";", "\t", "|", ","])
+def test_csv_with_other_delimiters(tmp_path: Path, delimiter: str) -> None:
+    rows = [("en", "de"), ("He said, yes; or no.", 'Er sagte "ja".'), ("a", "b")]
+    with open(tmp_path / "t.csv", "w", encoding="utf-8", newline="") as stream:
+        csv.writer(stream, delimiter=delimiter).writerows(rows)
+    assert texts(read(TableCorpus(path="t.csv"), tmp_path)) == rows[1:]
+
+
 def test_jsonl_in_translation_format_and_with_missing_values(tmp_path: Path) -> None:
     (tmp_path / "t.jsonl").write_text('{"translation": {"en": "a", "de": null}}\n\n{"en": "b", "de": "c"}\n')
-    pairs = read(CorpusSpec(format="table", path="t.jsonl"), tmp_path)
+    pairs = read(TableCorpus(path="t.jsonl"), tmp_path)
     assert pairs == [SentencePair("a", "", "t.jsonl", 1), SentencePair("b", "c", "t.jsonl", 3)]
 
 
@@ -214,7 +243,7 @@ def test_jsonl_in_translation_format_and_with_missing_values(tmp_path: Path) -> 
 def test_damaged_tables_are_told_with_the_row(tmp_path: Path, name: str, content: bytes, message: str) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(ValueError, match=message):
-        read(CorpusSpec(format="table", path=name), tmp_path)
+        read(TableCorpus(path=name), tmp_path)
 
 
 @pytest.fixture
@@ -230,25 +259,25 @@ def hub_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("streaming", [False, True])
 def test_hub_data_sets(hub_folder: Path, streaming: bool) -> None:
-    spec = CorpusSpec(format="hub", path="pairs", split="train", streaming=streaming)
+    spec = HubCorpus(path="pairs", split="train", streaming=streaming)
     pairs = read(spec, hub_folder)
     assert texts(pairs) == TEXTS
     assert (pairs[2].origin, pairs[2].line) == ("pairs train", 3)
 
 
 def test_hub_data_sets_name_the_languages_they_have(hub_folder: Path) -> None:
-    spec = CorpusSpec(format="hub", path="pairs", split="train")
+    spec = HubCorpus(path="pairs", split="train")
     with pytest.raises(ValueError, match="pairs train:1 has no column `fr`; available are `en`, `de`"):
         read(spec, hub_folder, ("en", "fr"))
 
 
 def test_hub_data_sets_with_a_wrong_split(hub_folder: Path) -> None:
     with pytest.raises(ValueError, match=r"data set pairs tain cannot be loaded; check path, name and split.*tain"):
-        read(CorpusSpec(format="hub", path="pairs", split="tain"), hub_folder)
+        read(HubCorpus(path="pairs", split="tain"), hub_folder)
 
 
 def test_the_built_in_corpus_in_both_directions(tmp_path: Path) -> None:
-    spec = CorpusSpec(format="builtin", split="validation", limit=5)
+    spec = BuiltinCorpus(split="validation", limit=5)
     forth, back = read(spec, tmp_path), read(spec, tmp_path, ("de", "en"))
     assert [(pair.target, pair.source) for pair in back] == texts(forth)
     assert forth[4].origin == "builtin validation"
@@ -260,141 +289,19 @@ def test_the_built_in_corpus_in_both_directions(tmp_path: Path) -> None:
 def test_file_hashes_are_those_of_the_bytes(tmp_path: Path) -> None:
     spec = lines_spec(tmp_path, as_lines(0), as_lines(1), ".gz")
     expected = {name: hashlib.sha256((tmp_path / name).read_bytes()).hexdigest() for name in ("t.en.gz", "t.de.gz")}
-    assert file_hashes(spec, tmp_path, LANGUAGES) == expected
+    assert spec.hashes(tmp_path, LANGUAGES) == expected
 
 
 def test_hashes_without_files_are_those_of_the_text(hub_folder: Path) -> None:
     expected = hashlib.sha256("".join(f"{source}\n{target}\n" for source, target in TEXTS).encode()).hexdigest()
-    spec = CorpusSpec(format="hub", path="pairs", split="train")
-    assert file_hashes(spec, hub_folder, LANGUAGES) == {"pairs:train": expected}
-    streamed = CorpusSpec(format="hub", path="pairs", split="train", streaming=True)
-    assert file_hashes(streamed, hub_folder, LANGUAGES) == {}
-    pairs, report = clean(read_pairs(streamed, hub_folder, LANGUAGES), CleaningSettings())
+    spec = HubCorpus(path="pairs", split="train")
+    assert spec.hashes(hub_folder, LANGUAGES) == {"pairs:train": expected}
+    streamed = HubCorpus(path="pairs", split="train", streaming=True)
+    assert streamed.hashes(hub_folder, LANGUAGES) == {}
+    pairs, report = clean(streamed.pairs(hub_folder, LANGUAGES), CleaningSettings())
     assert report.text_sha256 is None
     assert len(list(pairs)) == 4
     assert report.text_sha256 == expected
-
-
-def pair(source: str, target: str) -> SentencePair:
-    return SentencePair(source, target, "t", 1)
-
-
-def reason(source: str, target: str, held_out: tuple[SentencePair, ...] = (), **settings: Any) -> str | None:
-    """Why a pair alone is dropped, None if it is kept."""
-    kept, report = clean([pair(source, target)], CleaningSettings(**settings), held_out)
-    assert len(list(kept)) == report.kept == 1 - sum(report.dropped.values())
-    return next((name for name, count in report.dropped.items() if count), None)
-
-
-@pytest.mark.parametrize("empty", ["", "  ", "\t\u2028\xa0", "\0\0", "\x1b\x7f", "\ufeff\u200b"])
-def test_a_side_without_anything_to_see_is_empty(empty: str) -> None:
-    assert reason(empty, "Text") == reason("Text", empty) == "empty_side"
-
-
-def test_too_long_counts_words() -> None:
-    assert reason("a " * 5, "b " * 6, max_words=6) is None
-    assert reason("a " * 5, "b " * 7, max_words=6) == reason("b " * 7, "a " * 5, max_words=6) == "too_long"
-
-
-def test_scripts_without_spaces_count_characters() -> None:
-    assert reason("家" * 6, "house", max_words=6) is None
-    assert reason("家" * 7, "house", max_words=6) == "too_long"
-    assert reason("the old house is very small", "その古い家はとても小さい", max_length_ratio=3) is None
-    assert reason("ok", "その古い家はとても小さい", max_length_ratio=9) == "length_ratio"
-    assert reason("ok", "บ้านเก่าหลังนั้น", max_length_ratio=9) == "length_ratio"
-
-
-def test_a_megabyte_without_a_space_is_too_long() -> None:
-    assert reason("x" * 1_000_000, "y") == "too_long"
-    assert reason("Donaudampfschifffahrtsgesellschaftskapitänsmützenabzeichen", "badge", max_length_ratio=1) is None
-
-
-def test_length_ratio() -> None:
-    assert reason("a " * 9, "b", max_length_ratio=9.0) is None
-    assert reason("a " * 10, "b", max_length_ratio=9.0) == reason("b", "a " * 10) == "length_ratio"
-
-
-def test_identical_sides() -> None:
-    assert reason("Berlin  2024 ", " Berlin 2024") == "identical_sides"
-    assert reason("Berlin", "Berlin", drop_identical_sides=False) is None
-    assert reason("Berlin", "berlin") is None
-
-
-def test_held_out_sources_are_dropped_whatever_their_translation() -> None:
-    test_set = (pair("Good  morning. ", "Guten Morgen."),)
-    assert reason("Good morning.", "Guten Morgen.", test_set) == "held_out"
-    assert reason(" Good morning.", "Moin.", test_set) == "held_out"
-    assert reason("Morning.", "Guten Morgen.", test_set) is None
-    assert reason("Good morning.", "Guten Morgen.", test_set, drop_held_out=False) is None
-
-
-def test_duplicates_are_pairs_not_sentences() -> None:
-    pairs = [pair("a", "b"), pair("a ", " b"), pair("a", "c"), pair("d", "b"), pair("a", "b")]
-    kept, report = clean(pairs, CleaningSettings())
-    assert texts(list(kept)) == [("a", "b"), ("a", "c"), ("d", "b")]
-    assert report.dropped["duplicate"] == 2
-    assert len(list(clean(pairs, CleaningSettings(drop_duplicates=False))[0])) == 5
-
-
-def test_the_same_pair_in_two_languages_is_no_duplicate() -> None:
-    pair = SentencePair("Yes, OK.", "OK.", "a", 1)
-    pairs = [pair._replace(language=language) for language in ("de", "fr", "de")]
-    kept, report = clean(pairs, CleaningSettings())
-    assert [pair.language for pair in kept] == ["de", "fr"]
-    assert report.dropped["duplicate"] == 1
-
-
-def test_a_duplicate_of_a_dropped_pair_is_dropped_for_the_same_reason() -> None:
-    kept, report = clean([pair("a", "a"), pair("a", "a")], CleaningSettings())
-    assert not list(kept)
-    assert report.dropped == dict.fromkeys(report.dropped, 0) | {"identical_sides": 2}
-
-
-def test_kept_text_loses_white_space_at_its_ends_only() -> None:
-    kept, report = clean([pair(" a  b\u2028c\0 ", "d"), pair("e", "f")], CleaningSettings())
-    assert texts(list(kept)) == [("a  b\u2028c\0", "d"), ("e", "f")]
-    assert report.trimmed == 1
-
-
-def test_the_report_adds_up_and_counts_along() -> None:
-    pairs = [pair("a", "b"), pair("", "b"), pair("a", "b"), pair("c", "c"), pair("d", "e")]
-    kept, report = clean(iter(pairs), CleaningSettings(), [pair("d", "x")])
-    next(kept)
-    assert (report.pairs_in, report.kept) == (1, 1)
-    assert list(kept) == []
-    assert report.to_dict() == {
-        "pairs_in": 5,
-        "kept": 1,
-        "trimmed": 0,
-        "dropped": {
-            "empty_side": 1,
-            "too_long": 0,
-            "length_ratio": 0,
-            "identical_sides": 1,
-            "held_out": 1,
-            "duplicate": 1,
-        },
-        "text_sha256": hashlib.sha256(b"a\nb\n\nb\na\nb\nc\nc\nd\ne\n").hexdigest(),
-    }
-
-
-def test_the_outcome_does_not_depend_on_the_number_of_processes() -> None:
-    """Of 5,000 pairs, so several chunks; duplicates and held-out sources lie in other chunks than what they repeat."""
-    pairs = [SentencePair(f"number {i % 3000}", " " if i % 500 == 0 else f" Nummer {i % 3000}", "n", i) for i in range(5000)]
-    held_out = [SentencePair("number 7", "", "h", 1), SentencePair("number 2999", "", "h", 2)]
-    outcomes = []
-    for processes in (1, 2, 3):
-        kept, report = clean(iter(pairs), CleaningSettings(), held_out, processes)
-        outcomes.append((list(kept), report.to_dict()))
-    assert outcomes[0] == outcomes[1] == outcomes[2]
-    report = outcomes[0][1]
-    assert (report["pairs_in"], report["dropped"]["held_out"], report["dropped"]["empty_side"]) == (
-        5000,
-        3,
-        10,
-    )
-    assert report["dropped"]["duplicate"] == 2000 - 4 - 1
-    assert report["kept"] == 5000 - 3 - 10 - 1995
 
 
 def test_of_a_streamed_data_set_one_file_is_in_memory_at_a_time(hub_folder: Path) -> None:
@@ -406,11 +313,11 @@ def test_of_a_streamed_data_set_one_file_is_in_memory_at_a_time(hub_folder: Path
         table = pyarrow.table({"translation": pairs})
         parquet.write_table(table, folder / f"train-{file:05}-of-00015.parquet", compression="none")
     del pairs, table
-    spec = CorpusSpec(format="hub", path="pairs", split="train", streaming=True)
-    next(read_pairs(spec, hub_folder, LANGUAGES))  # imports
+    spec = HubCorpus(path="pairs", split="train", streaming=True)
+    next(spec.pairs(hub_folder, LANGUAGES))  # imports
     before, count, arrow = pyarrow.total_allocated_bytes(), 0, 0
     tracemalloc.start()
-    for count, _ in enumerate(read_pairs(spec, hub_folder, LANGUAGES), start=1):  # noqa: B007
+    for count, _ in enumerate(spec.pairs(hub_folder, LANGUAGES), start=1):  # noqa: B007
         arrow = max(arrow, pyarrow.total_allocated_bytes() - before)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()

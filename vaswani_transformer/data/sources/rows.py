@@ -1,0 +1,56 @@
+"""What the formats with columns share: which columns hold the two sides, and how their cells are read."""
+
+from abc import ABC
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .corpus import Corpus, SentencePair
+
+ROWS_PER_READ = 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowsCorpus(Corpus, ABC):
+    """Rows with columns `source_column` and `target_column` (the language codes when absent), or with a mapping `translation` of them."""
+
+    source_column: str | None = None
+    target_column: str | None = None
+
+    def columns(self, languages: tuple[str, str]) -> tuple[str, str]:
+        """The names of the columns with source and target."""
+        return self.source_column or languages[0], self.target_column or languages[1]
+
+    def _pairs_of(self, rows: Iterable[tuple[int, Mapping[str, Any]]], languages: tuple[str, str], origin: str) -> Iterator[SentencePair]:
+        """A pair for each numbered row."""
+        columns = self.columns(languages)
+        for number, row in rows:
+            source, target = (_cell(row, column, f"{origin}:{number}") for column in columns)
+            yield SentencePair(source, target, origin, number)
+
+
+def batched_rows(batches: Iterable[Mapping[str, list[Any]]]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The rows of batches of columns, numbered from 1."""
+    rows = (dict(zip(batch, values, strict=True)) for batch in batches for values in zip(*batch.values(), strict=True))
+    return enumerate(rows, start=1)
+
+
+def _cell(row: Mapping[str, Any], column: str, where: str) -> str:
+    """The text of a column, also inside the column `translation` of a row; no value is empty text, which cleaning counts."""
+    nested = row.get("translation")
+    cells = nested if column not in row and isinstance(nested, Mapping) else row
+    if column not in cells:
+        raise ValueError(
+            f"{where} has no column `{column}`; available are {', '.join(f'`{name}`' for name in cells)}. "
+            "Set source_column and target_column in the recipe (to numbers from 1 where a .tsv file has no header)."
+        )
+    text = cells[column]
+    if text is not None and not isinstance(text, str):
+        raise ValueError(f"{where}: column `{column}` must hold text, not {text!r}; choose other columns in the recipe.")
+    try:
+        (text or "").encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"{where}: column `{column}` holds half a surrogate pair at character {error.start + 1}, which is not text; repair the row."
+        ) from error
+    return text or ""
