@@ -5,6 +5,9 @@ from pathlib import Path
 import pytest
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
+from vaswani_transformer.files.checksums import write_checksums
+from vaswani_transformer.files.json_files import read_json, write_json
+from vaswani_transformer.hub import publish as publish_module
 from vaswani_transformer.hub.publish import CODE_FILES, PublishError, assemble, check, list_files, publish
 from vaswani_transformer.run_folder import RunFolder
 from vaswani_transformer.translation.translate import translate
@@ -77,7 +80,7 @@ def test_a_failure_leaves_the_folder_that_was_there(run: RunFolder) -> None:
 
 
 def test_a_process_without_the_package_translates_as_the_package_does(run: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
-    publish(run.path, "somebody/toy", dry_run=True)
+    publish(run.path, "somebody/toy", dry_run=True, allow_useless=True)
     said = capsys.readouterr().out
     model = AutoModelForSeq2SeqLM.from_pretrained(run.published)
     tokenizer = AutoTokenizer.from_pretrained(run.published)
@@ -95,3 +98,45 @@ def test_code_that_needs_the_package_is_found_out(run: RunFolder) -> None:
     with pytest.raises(PublishError, match="does not load without the package") as error:
         check(run.published)
     assert "vaswani_transformer" in str(error.value).partition("not published: ")[2]
+
+
+@pytest.mark.parametrize("repo_id", ["some body/toy", "toy", "a/b/c", "https://huggingface.co/a/b", "me/toy.git", ""])
+def test_a_repository_that_cannot_be_is_told_before_any_work(run: RunFolder, repo_id: str) -> None:
+    with pytest.raises(PublishError, match=f"^{re.escape(repr(repo_id))} (cannot|does not) name a repository; give USER/MODEL"):
+        publish(run.path, repo_id, dry_run=True)
+    assert not run.published.exists()
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_model_that_translates_nothing_is_not_uploaded(
+    run: RunFolder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], dry_run: bool
+) -> None:
+    """The model of the tests knows nothing, and its sacreBLEU is 0; then one that scores, but says nothing."""
+    monkeypatch.setattr(publish_module, "upload", lambda *_, **__: pytest.fail("it was uploaded"))
+    monkeypatch.setattr(publish_module, "check", lambda folder: ("A dog.", "Ein Hund."))
+    with pytest.raises(PublishError, match=r"its sacreBLEU on toy_test is 0; .* add --allow-useless"):
+        publish(run.path, "somebody/toy", dry_run=dry_run)
+
+    evaluation = read_json(run.evaluation)
+    for test_set in evaluation["test_sets"]:
+        test_set["metrics"]["sacrebleu"]["score"] = 0.01
+    write_json(run.evaluation, evaluation)
+    monkeypatch.setattr(publish_module, "check", lambda folder: ("A dog.", " "))
+    with pytest.raises(PublishError, match="its translation of the sentence above is empty"):
+        publish(run.path, "somebody/toy", dry_run=dry_run)
+    publish(run.path)
+    publish(run.path, "somebody/toy", dry_run=True, allow_useless=True)
+    assert capsys.readouterr().out.count("Warning: its translation of the sentence above is empty.") == 3
+
+    monkeypatch.setattr(publish_module, "check", lambda folder: ("A dog.", "Ein Hund."))
+    publish(run.path, "somebody/toy", dry_run=True)
+    assert "Warning" not in capsys.readouterr().out
+
+
+def test_a_damaged_checkpoint_is_not_published(run: RunFolder) -> None:
+    write_checksums(run.averaged)
+    tokenizer = run.averaged / "tokenizer.json"
+    tokenizer.write_text(tokenizer.read_text(encoding="utf-8") + " ", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"tokenizer\.json is damaged"):
+        assemble(run)
+    assert not run.published.exists()

@@ -233,7 +233,7 @@ def test_a_hub_that_is_not_there_and_an_impossible_name(hub: HubServer, folder: 
 
 
 def test_the_script_assembles_checks_and_uploads(hub: HubServer, run: RunFolder) -> None:
-    process = publish(hub, TOKEN, str(run.path), "--repo-id", "somebody/toy")
+    process = publish(hub, TOKEN, str(run.path), "--repo-id", "somebody/toy", "--allow-useless")
     assert process.returncode == 0, process.stderr
     assert f"Uploaded: {hub.endpoint}/somebody/toy/commit/" in process.stdout
     assert hub.branches == {("somebody/toy", "main"): bytes_of(run.published)}
@@ -242,7 +242,7 @@ def test_the_script_assembles_checks_and_uploads(hub: HubServer, run: RunFolder)
 
 def test_the_command_fails_with_a_sentence(hub: HubServer, folder: Path) -> None:
     hub.failing["commit"] = 500
-    process = publish(hub, TOKEN, str(folder), "--repo-id", "somebody/toy")
+    process = publish(hub, TOKEN, str(folder), "--repo-id", "somebody/toy", "--allow-useless")
     assert process.returncode == 1
     (last,) = process.stderr.strip().splitlines()[-1:]
     assert last.startswith("error: somebody/toy was not published on ")

@@ -15,6 +15,7 @@ def publish(
     revision: Annotated[str | None, typer.Option(metavar="BRANCH", help="Created where it does not exist.", show_default="main")] = None,
     private: Annotated[bool, typer.Option("--private", help="Create the repository as a private one.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Stop before the upload.")] = False,
+    allow_useless: Annotated[bool, typer.Option("--allow-useless", help="Upload even a model that translates nothing of use.")] = False,
     show: Annotated[int, typer.Option(min=0, metavar="N", help="Of a run: show N translations of each test set, and all places.")] = 0,
 ) -> None:
     """Put a translator on the Hugging Face Hub.
@@ -31,7 +32,7 @@ def publish(
     from ..run_folder import RunFolder
 
     try:
-        publish_folder(folder, repo_id, private=private, revision=revision, dry_run=dry_run)
+        publish_folder(folder, repo_id, private=private, revision=revision, dry_run=dry_run, allow_useless=allow_useless)
     except PublishError as error:
         raise OSError(str(error)) from error
     if show:

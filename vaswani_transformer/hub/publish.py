@@ -9,7 +9,8 @@ import tempfile
 from pathlib import Path
 
 from huggingface_hub import HfApi, constants
-from huggingface_hub.errors import HfHubHTTPError
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+from huggingface_hub.utils import validate_repo_id
 
 from ..files.atomic_folder import atomic_folder
 from ..files.checksums import CHECKSUMS, verify
@@ -61,6 +62,7 @@ def publish(
     private: bool = False,
     revision: str | None = None,
     dry_run: bool = False,
+    allow_useless: bool = False,
 ) -> None:
     """Assemble (where `folder` is a run), check and upload; say on the standard output what was done.
 
@@ -70,11 +72,14 @@ def publish(
         private: create the repository as a private one.
         revision: the branch, created where it does not exist; `main` by default.
         dry_run: stop before the upload.
+        allow_useless: upload even a model that translates nothing of use.
 
     Raises:
-        PublishError: see `check` and `upload`.
+        PublishError: `repo_id` is none, or the model is of no use; see also `check` and `upload`.
         FileNotFoundError, ValueError: see `assemble`.
     """
+    if repo_id is not None:
+        _check_repo_id(repo_id)
     if (folder / RunFolder(folder).averaged.name).is_dir():
         folder = assemble(RunFolder(folder), repo_id)
     files = list_files(folder)
@@ -83,6 +88,12 @@ def publish(
     print(f"{sum(file.stat().st_size for file in files):>14,} bytes  in {folder}")
     sentence, translation = check(folder)
     print(f"Loaded in a process without the package; it translates {sentence!r} as {translation!r}.")
+    for fault in (faults := find_faults(folder, translation)):
+        print(f"Warning: {fault}.")
+    if faults and repo_id is not None and not allow_useless:
+        raise PublishError(
+            f"{folder} was not published, because {faults[0]}; train longer, or, if that is what you want to publish, add --allow-useless."
+        )
     if repo_id is None:
         print("Not uploaded: no --repo-id was given.")
     elif dry_run:
@@ -171,6 +182,20 @@ def check(folder: Path) -> tuple[str, str]:
     return sentence, json.loads(process.stdout.splitlines()[-1])
 
 
+def find_faults(folder: Path, translation: str) -> list[str]:
+    """What says that a model is of no use, as parts of a sentence: an empty translation, or a test set without a single hit.
+
+    Args:
+        folder: a published folder.
+        translation: that of `check`.
+    """
+    evaluation = folder / "evaluation.json"
+    test_sets = read_json(evaluation)["test_sets"] if evaluation.is_file() else []
+    scores = {test_set["name"]: test_set["metrics"]["sacrebleu"]["score"] for test_set in test_sets}
+    faults = [f"its sacreBLEU on {name} is 0" for name, score in scores.items() if round(score, 2) == 0]
+    return faults if translation.strip() else ["its translation of the sentence above is empty", *faults]
+
+
 def upload(
     folder: Path,
     repo_id: str,
@@ -212,6 +237,17 @@ def upload(
     except Exception as error:  # the Hub's client lets errors of several libraries through; each becomes one sentence
         raise PublishError(_refusal(f"{repo_id} was not published on {api.endpoint}", error)) from error
     return commit.commit_url
+
+
+def _check_repo_id(repo_id: str) -> None:
+    """Before any work: the Hub would only refuse it at the end."""
+    try:
+        validate_repo_id(repo_id)
+    except HFValidationError as error:
+        reason = str(error).partition(": '")[0]
+        raise PublishError(f"{repo_id!r} cannot name a repository; give USER/MODEL ({reason}).") from error
+    if "/" not in repo_id:
+        raise PublishError(f"{repo_id!r} does not name a repository; give USER/MODEL, your own name or your organisation's first.")
 
 
 def _check_model(folder: Path) -> list[Path]:
