@@ -1,4 +1,5 @@
 import gzip
+import hashlib
 import io
 import lzma
 from pathlib import Path
@@ -89,3 +90,17 @@ def test_what_cannot_be_opened_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"only \.gz, \.xz and plain"), open_input(str(tmp_path / "a.zst")):
         pass
     assert count_lines("-") is None
+
+
+def test_between_quotation_marks_a_line_goes_on() -> None:
+    content = b'a,"b\r\nc"\r\n"d ""e"",\n\n",f\ng\n"never closed\nh\n'
+    reader = LineReader(io.BytesIO(content), "x.csv", quoted=True)
+    assert list(iter(reader.read, None)) == [b'a,"b\r\nc"', b'"d ""e"",\n\n",f', b"g", b'"never closed\nh']
+    assert reader.lines_read == 4
+    assert reader.digest == hashlib.sha256(content).hexdigest()
+
+
+def test_a_quotation_mark_that_is_never_closed_costs_no_more_than_the_longest_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vaswani_transformer.files.lines.LONGEST_LINE", 10)
+    reader = LineReader(io.BytesIO(b'"' + b"abc\n" * 5), "x.csv", quoted=True)
+    assert [len(line) for line in iter(reader.read, None)] == [12, 3, 3]

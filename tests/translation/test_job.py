@@ -70,6 +70,13 @@ def test_tsv_with_a_header(tmp_path: Path, reverse: Translate) -> None:
     assert (done.lines, done.failed) == (5, 1)
 
 
+def test_csv_rows_over_several_lines(tmp_path: Path, reverse: Translate) -> None:
+    content = b'id;source\r\n1;"a;b"\r\n2;"c\r\nd"\r\n3\r\n4;"poison"\r\n5;e\r\n'
+    output, done = run(tmp_path, content, reverse, format="csv", column="source", window=2)
+    assert output == b'id;source;translation\n1;"a;b";"b;a"\n2;"c\r\nd";d  c\n3;\n4;"poison";\n5;e;e\n'
+    assert (done.lines, done.failed) == (6, 2)
+
+
 def test_jsonl(tmp_path: Path, reverse: Translate) -> None:
     content = b'{"text": "ab"}\n{"text": "poison"}\n{"text": 5}\n'
     output, done = run(tmp_path, content, reverse, format="jsonl")
@@ -101,6 +108,8 @@ def test_a_text_with_a_failing_sentence_fails(tmp_path: Path, reverse: Translate
 
 
 def test_settings_that_make_no_sense_are_refused() -> None:
+    with pytest.raises(ValueError, match="no format 'xlsx'; choose one of text, tsv, csv, jsonl"):
+        JobSettings(format="xlsx")
     with pytest.raises(ValueError, match="at least 1"):
         JobSettings(window=0)
     with pytest.raises(ValueError, match="at least 1"):

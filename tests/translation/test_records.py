@@ -1,3 +1,5 @@
+import csv
+import io
 import json
 import sys
 from typing import Any
@@ -107,6 +109,10 @@ def test_blank_lines_stay_as_they_are() -> None:
         ("tsv", b"ab\xff\tb", "not valid UTF-8 (byte 0xff at position 3)"),
         ("tsv", b"a", "1 columns, but the first line has 2"),
         ("tsv", b"a\tb\tc", "3 columns, but the first line has 2"),
+        ("csv", b"ab\xff,b", "not valid UTF-8 (byte 0xff at position 3)"),
+        ("csv", b"a,b", "1 columns, but the first line has 2"),
+        ("csv", b'"a" b', "not valid CSV ('\t' expected after '\"')"),
+        ("csv", b'"a', "not valid CSV (unexpected end of data)"),
         ("jsonl", b"{", "not valid JSON (Expecting property name enclosed in double quotes at character 2)"),
         ("jsonl", b'{"text": "\xff"}', "not valid UTF-8 (byte 0xff at position 11)"),
         ("jsonl", b"[1]", "a list instead of a JSON object"),
@@ -131,7 +137,7 @@ def test_json_that_python_cannot_read_is_a_bad_line(line: bytes) -> None:
         records("jsonl").source(line)
 
 
-@pytest.mark.parametrize("kind", ["text", "tsv", "jsonl"])
+@pytest.mark.parametrize("kind", ["text", "tsv", "csv", "jsonl"])
 def test_a_line_that_was_cut_is_bad(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (lines, sys.modules["vaswani_transformer.translation.records"]):
         monkeypatch.setattr(module, "LONGEST_LINE", 10)
@@ -150,8 +156,27 @@ def test_a_field_that_is_written_replaces_one_of_its_name() -> None:
     assert written == '{"text": "ä", "translation": "eins", "half": "\\ud800"}'.encode()
 
 
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_csv_has_quotes_and_any_delimiter(delimiter: str) -> None:
+    first, row = (delimiter.join(cells).encode() for cells in (["id", '"the, source"'], ["7", '"a ""b""; c\nd"']))
+    made = records("csv", "the, source", first)
+    assert made.header == first + f"{delimiter}translation".encode()
+    assert made.source(row) == 'a "b"; c\nd'
+    translated = made.render(row, [Translation(f'x{delimiter}"y"', None)])
+    (read,) = csv.reader(io.StringIO(translated.decode(), newline=""), delimiter=delimiter)
+    assert read == ["7", 'a "b"; c\nd', f'x{delimiter}"y"']
+    assert made.render(row, FAILED) == row + delimiter.encode()
+    assert made.source(b"") == "" and made.render(b"", BLANK) == b""
+    assert records("csv", "2", row).source(row) == 'a "b"; c\nd'
+
+
+def test_a_first_row_that_is_no_csv_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"The first line is not valid CSV \(.*\); repair it"):
+        records("csv", "1", b'a,"b')
+
+
 def test_an_unknown_format_is_refused() -> None:
-    with pytest.raises(ValueError, match="choose text, tsv or jsonl"):
+    with pytest.raises(ValueError, match="choose one of text, tsv, csv, jsonl"):
         records("xml")
 
 

@@ -1,3 +1,4 @@
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -6,7 +7,7 @@ from torch import Tensor, nn
 from transformers import MarianMTModel, PreTrainedTokenizerBase
 
 from vaswani_transformer.data.bpe import train_tokenizer
-from vaswani_transformer.translation.translate import Failure, Outcome, Translation, Translator, translate
+from vaswani_transformer.translation.translate import Failure, Outcome, Translation, Translator, check_search, translate
 
 
 @pytest.fixture
@@ -80,8 +81,8 @@ def test_dropout_is_off_and_the_mode_comes_back(model: MarianMTModel, tokenizer:
     model.train()
     assert translate(model, tokenizer, sentences) == expected
     assert model.training
-    with pytest.raises(RuntimeError):
-        translate(model, tokenizer, sentences, num_beams=-1)
+    with pytest.raises(ValueError, match="max_new_tokens"):
+        translate(model, tokenizer, sentences, max_new_tokens=-1)
     assert model.training
 
 
@@ -104,6 +105,30 @@ def test_what_is_not_text_is_refused(model: MarianMTModel, tokenizer: PreTrained
         translate(model, tokenizer, ["A man reads.", 7])  # type: ignore[list-item]
     with pytest.raises(ValueError, match="batch_tokens"):
         translate(model, tokenizer, ["A man reads."], batch_tokens=0)
+
+
+def test_half_a_character_is_named(model: MarianMTModel, tokenizer: PreTrainedTokenizerBase) -> None:
+    with pytest.raises(ValueError, match=r"Sentence 1 cannot be translated: half a surrogate pair at character 3, which is not text\."):
+        translate(model, tokenizer, ["A man reads.", "ab\ud800"])
+    found = outcomes(Translator(model, tokenizer), ["A man reads.", "ab\ud800", ""])
+    assert found[1] == Failure("half a surrogate pair at character 3, which is not text")
+    assert found[::2] == outcomes(Translator(model, tokenizer), ["A man reads.", ""])
+
+
+@pytest.mark.parametrize(
+    ("search", "sentence"),
+    [
+        ({"num_beams": 0}, "`num_beams` is 0; it must be a whole number from 1."),
+        ({"num_beams": "many"}, "`num_beams` is 'many'; it must be a whole number from 1."),
+        ({"num_return_sequences": -1}, "`num_return_sequences` is -1; it must be a whole number from 1."),
+        ({"num_beams": 2, "num_return_sequences": 3}, "3 translations a sentence need as many beams, and `num_beams` is 2."),
+    ],
+)
+def test_a_search_that_cannot_be_is_refused_before_a_model_is_asked(search: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(sentence)}$"):
+        check_search(search)
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        Translator(None, None, **search)  # type: ignore[arg-type]
 
 
 def outcomes(translator: Translator, sentences: list[str]) -> list[Outcome]:

@@ -9,7 +9,7 @@ def translate(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A model's folder, or a repository of the Hub.")],
     input: Annotated[str, typer.Option(metavar="FILE", help="What to translate: plain, .gz or .xz; - is standard input.")] = "-",
     output: Annotated[str, typer.Option(metavar="FILE", help="Where to; - is standard output, which cannot be resumed.")] = "-",
-    format: Annotated[Literal["text", "tsv", "jsonl"], typer.Option(help="Of the lines, in and out.")] = "text",
+    format: Annotated[Literal["text", "tsv", "csv", "jsonl"], typer.Option(help="Of the lines, in and out.")] = "text",
     column: Annotated[
         str | None,
         typer.Option("--column", "--field", metavar="NAME", help="Column, by name or number, or field.", show_default="1; text"),
@@ -48,7 +48,7 @@ def translate(
     from ..translation.job import JobSettings, translate_file
     from ..translation.loading import load_engine
     from ..translation.processes import exit_status
-    from ..translation.translate import Translator
+    from ..translation.translate import Translator, check_search
 
     named = {
         "num_beams": num_beams, "num_return_sequences": nbest, "target_language": target_language, "batch_tokens": batch_tokens,
@@ -58,6 +58,7 @@ def translate(
         name: value for name, value in named.items() if value is not None
     }
     job = JobSettings(format, column, nbest or 1, scores, window, split_sentences)
+    check_search(generation)
     loaded, tokenizer, identity = load_engine(model, engine, dtype)
     translator = Translator(loaded, tokenizer, scores=scores, **generation)
     raise typer.Exit(exit_status(translate_file(input, output, translator, job, identity | generation)))

@@ -37,10 +37,16 @@ class Window(NamedTuple):
 class LineReader:
     """Counts and hashes the lines that it hands out."""
 
-    def __init__(self, stream: BinaryIO, name: str) -> None:
-        """`name` is for messages."""
+    def __init__(self, stream: BinaryIO, name: str, quoted: bool = False) -> None:
+        """Begin.
+
+        Args:
+            stream: the input.
+            name: for messages.
+            quoted: a line end between quotation marks ends no line, as in CSV.
+        """
         self.lines_read = 0
-        self._stream, self._name = stream, name
+        self._stream, self._name, self._quoted = stream, name, quoted
         self._hash = hashlib.sha256()
 
     @property
@@ -58,6 +64,10 @@ class LineReader:
         if not line:
             return None
         rest = line
+        is_open = self._quoted and line.count(b'"') % 2 == 1
+        while is_open and len(line) <= LONGEST_LINE and (rest := self._read_raw(LONGEST_LINE + 2)):
+            line += rest
+            is_open = rest.count(b'"') % 2 == 0
         while rest and not rest.endswith(b"\n"):
             rest = self._read_raw(LONGEST_LINE)
         if self.lines_read == 0:

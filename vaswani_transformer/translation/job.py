@@ -21,7 +21,7 @@ from ..files.lines import LineReader, Window, count_lines, open_input
 from ..sentence_splitting import join_sentences, split_sentences
 from .output import JobProgress, Output, open_output, skip_finished
 from .processes import gather, processes, share
-from .records import Layout, Records, make_records
+from .records import FORMATS, Layout, Records, make_records
 from .translate import Failure, Outcome, Translation
 
 _SECONDS_BETWEEN_LINES = 10.0
@@ -36,7 +36,7 @@ class JobSettings:
     """What the output depends on, apart from the input and the translator.
 
     Attributes:
-        format: "text", "tsv" or "jsonl".
+        format: one of `records.FORMATS`.
         column: see `make_records`.
         hypotheses, scores: what is written for each line, see `Layout`.
         window: the most lines that are read, sorted by length and translated together.
@@ -55,6 +55,8 @@ class JobSettings:
         return Layout(self.hypotheses, self.scores)
 
     def __post_init__(self) -> None:
+        if self.format not in FORMATS:
+            raise ValueError(f"There is no format {self.format!r}; choose one of {', '.join(FORMATS)}.")
         if self.window < 1 or self.hypotheses < 1:
             raise ValueError(f"A window of {self.window} lines, {self.hypotheses} translations a line: both must be at least 1.")
         if self.split_language is not None and self.layout.columns > 1:
@@ -216,7 +218,7 @@ def _open_desk(source: str, target: str, settings: JobSettings, identity: Mappin
         open_input(source) as stream,
         open_output(target, {**asdict(settings), **identity}) as output,
     ):
-        reader = LineReader(stream, name)
+        reader = LineReader(stream, name, quoted=settings.format == "csv")
         first = reader.read()
         records = make_records(settings.format, settings.column, settings.layout, first or b"")
         if output.progress.lines:
@@ -228,7 +230,7 @@ def _open_desk(source: str, target: str, settings: JobSettings, identity: Mappin
         with tqdm(
             desc="Translating",
             unit="sentence" if settings.split_language is None else "line",
-            total=count_lines(source) if progress else None,
+            total=count_lines(source) if progress and settings.format != "csv" else None,  # a row may have several lines
             initial=output.progress.lines,
             disable=not progress,
             dynamic_ncols=True,

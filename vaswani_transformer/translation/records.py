@@ -4,18 +4,25 @@ With N hypotheses a line and scores, the columns of `text` and the appended colu
 
     translation  score  translation  score  ...      (N times, best first; without the scores where they are not wanted)
 
-separated by tabs; line breaks and tabs inside a translation become spaces. `jsonl` adds `"translation"` (and `"score"`), or for N above 1
+separated by tabs; line breaks and tabs inside a translation become spaces. In `csv` they are separated as the input's columns are, and a
+row may have several lines, within quotation marks. `jsonl` adds `"translation"` (and `"score"`), or for N above 1
 `"translations": [{"translation": ..., "score": ...}, ...]`. A line that could not be translated has empty columns, or an empty
 `"translation"` (`"translations": []`) and the reason as `"error"`. A blank line has blank translations without a score.
 """
 
+import csv
+import io
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from ..files.delimiters import csv_delimiter
 from ..files.lines import LONGEST_LINE
 from .translate import Failure, Outcome, Translation
+
+FORMATS = ("text", "tsv", "csv", "jsonl")
 
 
 class BadLine(ValueError):
@@ -116,25 +123,17 @@ class TsvRows:
         Raises:
             ValueError: there is no such column.
         """
-        names = first_line.split(b"\t")
-        if column.encode() in names:
-            header = b"\t".join([first_line, *(name.encode() for name in layout.header())])
-            return cls(layout, names.index(column.encode()), len(names), header)
-        if column.isdecimal() and 1 <= int(column) <= len(names):
-            return cls(layout, int(column) - 1, len(names), None)
-        known = ", ".join(name.decode(errors="replace")[:40] for name in names[:20])
-        raise ValueError(
-            f"There is no column {column}: the first line has {len(names)} ({known}). Name one of them, or give its number from 1 "
-            "if there is no header."
-        )
+        names = [name.decode(errors="replace") for name in first_line.split(b"\t")]
+        number, has_header = _find_column(names, column)
+        header = b"\t".join([first_line, *(name.encode() for name in layout.header())])
+        return cls(layout, number, len(names), header if has_header else None)
 
     def source(self, line: bytes) -> str:
         if self._is_blank(line):
             return ""
         _check_length(line)
         cells = line.split(b"\t")
-        if len(cells) != self.width:
-            raise BadLine(f"{len(cells)} columns, but the first line has {self.width}")
+        _check_width(cells, self.width)
         return _decoded(cells[self.column])
 
     def render(self, line: bytes, outcome: Outcome) -> bytes:
@@ -145,6 +144,46 @@ class TsvRows:
 
     def _is_blank(self, line: bytes) -> bool:
         return not line and self.width > 1
+
+
+@dataclass(frozen=True)
+class CsvRows:
+    """A line is a row of cells, some between quotation marks; every row has as many as the first. It is copied byte by byte."""
+
+    layout: Layout
+    column: int
+    width: int
+    delimiter: str
+    header: bytes | None
+
+    @classmethod
+    def of(cls, layout: Layout, column: str, first_line: bytes) -> "CsvRows":
+        """See `TsvRows.of`; the first line also tells what separates the cells."""
+        first = first_line.decode(errors="replace")
+        delimiter = csv_delimiter(first)
+        try:
+            names = _parsed_row(first, delimiter)
+        except BadLine as error:
+            raise ValueError(f"The first line is {error}; repair it, or choose another format.") from error
+        number, has_header = _find_column(names, column)
+        made = cls(layout, number, len(names), delimiter, None)
+        return replace(made, header=made._extended(first_line, layout.header())) if has_header else made
+
+    def source(self, line: bytes) -> str:
+        if not line:
+            return ""
+        cells = _parsed_row(_decoded(line), self.delimiter)
+        _check_width(cells, self.width)
+        return cells[self.column]
+
+    def render(self, line: bytes, outcome: Outcome) -> bytes:
+        return self._extended(line[:LONGEST_LINE], self.layout.cells(outcome)) if line else b""
+
+    def _extended(self, line: bytes, cells: list[str]) -> bytes:
+        added = io.StringIO()
+        # A row of one empty cell is written `""`; the empty cell before it is the line, which ends where this begins
+        csv.writer(added, delimiter=self.delimiter, lineterminator="").writerow(["", *cells])
+        return line + added.getvalue().encode()
 
 
 @dataclass(frozen=True)
@@ -201,10 +240,10 @@ class JsonRecords:
 
 
 def make_records(kind: str, column: str | None, layout: Layout, first_line: bytes) -> Records:
-    """The format `kind`: "text", "tsv" or "jsonl".
+    """The format `kind`, one of `FORMATS`.
 
     Args:
-        column: of "tsv" the column to translate, the first by default; of "jsonl" the field, "text" by default.
+        column: of "tsv" and "csv" the column to translate, the first by default; of "jsonl" the field, "text" by default.
         first_line: of the input.
 
     Raises:
@@ -214,9 +253,37 @@ def make_records(kind: str, column: str | None, layout: Layout, first_line: byte
         return TextLines(layout)
     if kind == "tsv":
         return TsvRows.of(layout, column or "1", first_line)
+    if kind == "csv":
+        return CsvRows.of(layout, column or "1", first_line)
     if kind == "jsonl":
         return JsonRecords(layout, column or "text")
-    raise ValueError(f"There is no format {kind!r}; choose text, tsv or jsonl.")
+    raise ValueError(f"There is no format {kind!r}; choose one of {', '.join(FORMATS)}.")
+
+
+def _find_column(names: Sequence[str], column: str) -> tuple[int, bool]:
+    """The position of a column, and whether it was the first line that named it."""
+    if column in names:
+        return names.index(column), True
+    if column.isdecimal() and 1 <= int(column) <= len(names):
+        return int(column) - 1, False
+    known = ", ".join(name[:40] for name in names[:20])
+    raise ValueError(
+        f"There is no column {column}: the first line has {len(names)} ({known}). Name one of them, or give its number from 1 "
+        "if there is no header."
+    )
+
+
+def _check_width(cells: Sequence[str] | Sequence[bytes], width: int) -> None:
+    if len(cells) != width:
+        raise BadLine(f"{len(cells)} columns, but the first line has {width}")
+
+
+def _parsed_row(text: str, delimiter: str) -> list[str]:
+    csv.field_size_limit(sys.maxsize)  # a long cell is for the model to refuse, not for the parser
+    try:
+        return next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True), [""])
+    except csv.Error as error:
+        raise BadLine(f"not valid CSV ({error})") from error
 
 
 def _decoded(text: bytes) -> str:

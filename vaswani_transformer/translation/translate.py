@@ -4,7 +4,7 @@ This is what validation, evaluation and the translation of files use; an applica
 transformers' sequence-to-sequence models, or anything with the same `generate`: nothing here is particular to ours.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -61,9 +61,13 @@ def translate(
 
     Raises:
         TypeError: `sentences` is not a sequence of strings.
-        ValueError: `batch_tokens` is not positive, or the model asks for another target language.
+        ValueError: a sentence is no text, a limit is not positive, or the model asks for another target language.
     """
     _check(sentences, batch_tokens)
+    check_search(generate_kwargs)
+    for index, sentence in enumerate(sentences):
+        if reason := _fault(sentence):
+            raise ValueError(f"Sentence {index} cannot be translated: {reason}.")
     translations = [""] * len(sentences)
     token_ids = _token_ids(tokenizer, sentences, language_prefix(tokenizer, target_language))
     with tqdm(total=len(sentences), unit="sentence", desc="Translating", disable=not progress) as bar:
@@ -105,6 +109,7 @@ class Translator:
             ValueError: a limit is not positive, the model asks for another target language, or the search tells no scores.
         """
         _check([], batch_tokens)
+        check_search(generate_kwargs)
         if max_source_tokens < 1:
             raise ValueError(f"`max_source_tokens` must be at least 1, not {max_source_tokens}.")
         self._model, self._tokenizer = model, tokenizer
@@ -131,8 +136,11 @@ class Translator:
         Raises:
             Exception: whatever the model raises on a sentence that it could translate before.
         """
+        faults = {index: Failure(reason) for index, sentence in enumerate(sentences) if (reason := _fault(sentence))}
+        yield from faults.items()
+        sentences = ["" if index in faults else sentence for index, sentence in enumerate(sentences)]
         token_ids = _token_ids(self._tokenizer, sentences, self._prefix)
-        yield from ((index, self._blank) for index in range(len(sentences)) if index not in token_ids)
+        yield from ((index, self._blank) for index in range(len(sentences)) if index not in token_ids and index not in faults)
         too_long = [index for index, ids in token_ids.items() if len(ids) > self._max_source_tokens]
         for index in too_long:
             yield (
@@ -162,6 +170,30 @@ class Translator:
                 return [Failure(" ".join(f"{type(error).__name__}: {error}".split())[:400])]
         half = len(token_ids) // 2
         return [outcome for part in (token_ids[:half], token_ids[half:]) for outcome in self._isolating_failures(part)]
+
+
+def check_search(generate_kwargs: Mapping[str, Any]) -> None:
+    """Refuse settings of `generate` of which it would not say what is wrong, before a model is loaded for them.
+
+    Raises:
+        ValueError: the sentence names the setting.
+    """
+    for name in ("num_beams", "num_return_sequences"):
+        value = generate_kwargs.get(name, 1)
+        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+            raise ValueError(f"`{name}` is {value!r}; it must be a whole number from 1.")
+    wanted, beams = generate_kwargs.get("num_return_sequences") or 1, generate_kwargs.get("num_beams")
+    if beams is not None and wanted > beams and not generate_kwargs.get("do_sample"):
+        raise ValueError(f"{wanted} translations a sentence need as many beams, and `num_beams` is {beams}.")
+
+
+def _fault(sentence: str) -> str | None:
+    """Why a string is no text, if it is none."""
+    try:
+        sentence.encode()
+    except UnicodeEncodeError as error:
+        return f"half a surrogate pair at character {error.start + 1}, which is not text"
+    return None
 
 
 def _token_ids(tokenizer: PreTrainedTokenizerBase, sentences: Sequence[str], prefix: list[int]) -> dict[int, list[int]]:
