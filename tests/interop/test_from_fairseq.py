@@ -1,7 +1,9 @@
 """Checkpoints that fairseq itself has saved, and what fairseq's own code said of them: see `fairseq/record.py`."""
 
 import json
+import os
 import shutil
+import zipfile
 from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
@@ -129,7 +131,9 @@ def changed(change: Callable[[dict[str, Any]], Any]) -> Callable[[Path], None]:
         settings = vars(state["cfg"]["model"])
         content = {"model": state["model"], "settings": settings, "folder": folder}
         change(content)
-        torch.save({"args": Namespace(**content["settings"]), "model": content["model"]}, folder / "model.pt")
+        arguments = Namespace()
+        vars(arguments).update(content["settings"])
+        torch.save({"args": arguments, "model": content["model"]}, folder / "model.pt")
 
     return apply
 
@@ -145,6 +149,36 @@ def written(name: str, content: bytes) -> Callable[[Path], None]:
 def other_dictionaries(folder: Path) -> None:
     for name in ("dict.en.txt", "dict.de.txt"):
         shutil.copy(RECORDED / "separate" / name, folder / name)
+
+
+WEIGHT = "encoder.layers.0.fc1.weight"
+
+
+def tensor(make: Callable[[torch.Tensor], Any], name: str = WEIGHT) -> Callable[[Path], None]:
+    """Put what `make` makes of a tensor in its place."""
+    return changed(lambda content: content["model"].update({name: make(content["model"][name])}))
+
+
+def quantised(weight: torch.Tensor) -> torch.Tensor:
+    return torch.quantize_per_tensor(weight, 0.1, 0, torch.qint8)
+
+
+def compressed(folder: Path) -> None:
+    """A file of torch.save whose entries are deflated, with 64 MB of zeros that take little of it."""
+    changed(lambda content: content["model"].update({WEIGHT: torch.zeros(2**24)}))(folder)
+    with (
+        zipfile.ZipFile(folder / "model.pt") as plain,
+        zipfile.ZipFile(folder / "small.pt", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as small,
+    ):
+        for entry in plain.infolist():
+            with plain.open(entry) as source, small.open(entry.filename, "w") as target:
+                shutil.copyfileobj(source, target, 2**24)
+    os.replace(folder / "small.pt", folder / "model.pt")
+
+
+def many_names(content: dict[str, Any]) -> None:
+    weight = content["model"][WEIGHT]
+    content["model"].update({f"encoder.layers.{number}.fc1.weight": weight.expand_as(weight) for number in range(10_000)})
 
 
 HOSTILE: dict[str, tuple[Callable[[Path], None], str]] = {
@@ -190,6 +224,28 @@ HOSTILE: dict[str, tuple[Callable[[Path], None], str]] = {
     "no codes": (written("bpecodes", b"what is this again\n"), "bpecodes:1 is not a pair of symbols"),
     "codes of the first version": (written("bpecodes", b"t h\ne </w>\n"), "version 0.1"),
     "another model's codes": (written("bpecodes", "ж д\nа я</w>\n".encode()), "codes are another model's"),
+    "a number as a name": (changed(lambda content: content["model"].update({7: torch.ones(1)})), "7 is Tensor; not all that is under"),
+    "a number as a setting": (changed(lambda content: content["settings"].update({7: 1})), "the setting 7 is int"),
+    "a tensor as a setting": (setting("no_cross_attention", torch.ones(2)), "the setting 'no_cross_attention' is Tensor"),
+    "a list as the activation": (setting("activation_fn", ["relu"]), r"activation function is \['relu'\]"),
+    "stride 0": (tensor(lambda _: torch.ones(1, 1).expand(10**6, 10**6)), "of 1,000,000,000,000 numbers, of which the file has fewer"),
+    "sparse": (tensor(lambda weight: weight.to_sparse()), "is sparse or nested"),
+    "nothing": (tensor(lambda _: torch.empty(10**6, 10**6, device="meta")), "is of the device meta"),
+    "quantised": (tensor(quantised), r"is of the type torch\.qint8"),
+    "complex": (tensor(lambda weight: weight.to(torch.complex64)), r"is of the type torch\.complex64"),
+    "whole numbers": (tensor(lambda weight: weight.long()), r"is of the type torch\.int64"),
+    "a single number": (tensor(lambda _: torch.tensor(1.0)), "is a single number"),
+    "one matrix under many names": (changed(many_names), "gives the same numbers more than 4 names"),
+    "compressed": (compressed, r"cannot be read as a file of torch\.save \([\d,]+ bytes would unpack to 67,"),
+    "no heads": (setting("encoder_attention_heads", 0), "encoder_attention_heads is 0; it must be a whole number from 1"),
+    "heads that do not divide": (setting("decoder_attention_heads", 3), "width is 16 and its decoder_attention_heads 3"),
+    "a huge width": (setting("encoder_embed_dim", 10**12), "encoder_embed_dim is 1,000,000,000,000, and no weight is larger"),
+    "a huge inner width": (setting("decoder_ffn_embed_dim", 10**12), "decoder_ffn_embed_dim is 1,000,000,000,000"),
+    "huge numbers of layers": (setting("encoder_layers", 10**12), "encoder_layers is 1,000,000,000,000"),
+    "a layer more": (setting("encoder_layers", 3), "lack the layer 2 of the encoder that its settings state"),
+    "a truth as a size": (setting("encoder_layers", True), "encoder_layers is True"),
+    "dropout as text": (setting("dropout", "much"), "dropout is 'much'; it must be a number from 0"),
+    "dropout of everything": (setting("attention_dropout", 1.5), "attention_dropout is 1.5"),
     "no languages": (setting("source_lang", None), "does not say which languages"),
 }  # fmt: skip
 

@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 from transformers import GenerationConfig
 
 from ..configuration_vaswani import VaswaniConfig
 from ..modeling_vaswani import VaswaniForConditionalGeneration
-from .torch_files import Inert, read_torch_file
+from .torch_files import Inert, check_layers, check_sizes, check_tensors, read_torch_file, shown
 
 BOS, PAD, EOS, UNKNOWN = 0, 1, 2, 3
 """The first four entries of every dictionary."""
@@ -48,6 +49,14 @@ NEUTRAL: dict[str, Any] = {
     "cross_self_attention": "attends to source and target at once",
 }
 """What each of these switches makes of the model, where it is on, that ours cannot be."""
+
+SIZES = (
+    *("encoder_embed_dim", "encoder_layers", "decoder_layers", "encoder_attention_heads", "decoder_attention_heads"),
+    *("encoder_ffn_embed_dim", "decoder_ffn_embed_dim"),
+)
+"""Settings without which the weights cannot be read."""
+
+DROPOUTS = ("dropout", "attention_dropout", "activation_dropout", "relu_dropout")
 
 RENAMED = (
     (r"^(encoder|decoder)\.", r"model.\1."),
@@ -84,17 +93,17 @@ def read_fairseq(path: Path) -> FairseqCheckpoint:
         ValueError: it is damaged, no checkpoint of fairseq's, or wants code to be run.
     """
     content = read_torch_file(path, known=[Namespace, *METERS])
-    settings = None
-    if isinstance(content, dict):
-        whole = content.get("cfg")
-        settings = content.get("args") or (whole.get("model") if isinstance(whole, dict) else None)
-        settings = vars(settings) if isinstance(settings, Namespace) else settings
-    tensors = content.get("model") if isinstance(content, dict) else None
-    if not isinstance(settings, dict) or not isinstance(tensors, dict) or not tensors:
+    content = content if isinstance(content, dict) else {}
+    whole, settings = content.get("cfg"), content.get("args")
+    if settings is None and isinstance(whole, dict):
+        settings = whole.get("model")
+    settings = vars(settings) if isinstance(settings, Namespace) else settings
+    if not isinstance(settings, dict) or not isinstance(content.get("model"), dict):
         raise ValueError(f"{path} is no checkpoint of fairseq's: it lacks the model's settings (`args` or `cfg`) or its weights (`model`).")
-    if not all(isinstance(tensor, Tensor) for tensor in tensors.values()):
-        raise ValueError(f"{path} is no checkpoint of fairseq's: not all that is under `model` is a tensor.")
-    return FairseqCheckpoint(settings, dict(tensors))
+    for name, value in settings.items():
+        if not isinstance(name, str) or isinstance(value, Tensor):
+            raise ValueError(f"{path}: the setting {shown(name)} is {type(value).__name__}; the file is damaged or hostile.")
+    return FairseqCheckpoint(settings, check_tensors(path, content["model"]))
 
 
 def from_fairseq(checkpoint: FairseqCheckpoint) -> VaswaniForConditionalGeneration:
@@ -105,8 +114,8 @@ def from_fairseq(checkpoint: FairseqCheckpoint) -> VaswaniForConditionalGenerati
     """
     tensors = _renamed(checkpoint.tensors)
     config = _configuration(checkpoint.settings, tensors)
-    model = VaswaniForConditionalGeneration(config)
-    expected = model.state_dict()
+    with torch.device("meta"):  # shapes without memory, until the checkpoint has them all
+        expected = VaswaniForConditionalGeneration(config).state_dict()
     if config.tie_word_embeddings:
         # fairseq stores a shared matrix under each of its names, early releases not under all of them
         tensors.setdefault("lm_head.weight", tensors["model.decoder.embed_tokens.weight"])
@@ -130,6 +139,7 @@ def from_fairseq(checkpoint: FairseqCheckpoint) -> VaswaniForConditionalGenerati
             )
         if not tensors[name].isfinite().all():
             raise ValueError(f"The checkpoint's {name} (in our names) holds NaN or infinity; the checkpoint is damaged.")
+    model = VaswaniForConditionalGeneration(config)
     model.load_state_dict(tensors)
     ids = {name: getattr(config, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id")}
     model.generation_config = GenerationConfig(**SEARCH, **ids)
@@ -157,14 +167,13 @@ def check_dictionaries(model: VaswaniForConditionalGeneration, dictionaries: Seq
 
 
 def _renamed(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors under our names, in float32; what early releases kept in one matrix is parted."""
+    """The tensors under our names; what early releases kept in one matrix is parted."""
     renamed: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
         if NO_WEIGHTS.match(name):
             continue
         for pattern, replacement in RENAMED:
             name = re.sub(pattern, replacement, name)
-        tensor = tensor.float()
         joined = re.fullmatch(r"(.*)\.in_proj_(weight|bias)", name)
         if joined:
             for part, rows in zip("qkv", tensor.chunk(3), strict=False):
@@ -190,8 +199,8 @@ def _configuration(settings: dict[str, Any], tensors: dict[str, Tensor]) -> Vasw
         encoder_ffn_dim=settings["encoder_ffn_embed_dim"],
         decoder_ffn_dim=settings["decoder_ffn_embed_dim"],
         head_dim=width // settings["encoder_attention_heads"],
-        dropout=settings.get("dropout", 0.1),
-        attention_dropout=settings.get("attention_dropout", 0.0),
+        dropout=settings.get("dropout", 0.1) or 0.0,
+        attention_dropout=settings.get("attention_dropout") or 0.0,
         activation_dropout=settings.get("activation_dropout") or settings.get("relu_dropout") or 0.0,
         activation_function=ACTIVATIONS[settings.get("activation_fn") or "relu"],
         attention_bias=True,
@@ -222,27 +231,27 @@ def _check_kind(settings: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         or "model.encoder.embed_tokens.weight" not in tensors
         or "model.decoder.embed_tokens.weight" not in tensors
     ):
-        raise ValueError(
-            f"The checkpoint holds a model of the architecture {kind!r}; only fairseq's encoder-decoder `transformer` can be converted."
-        )
+        raise ValueError(f"The checkpoint holds a model of the architecture {shown(kind)}; only fairseq's `transformer` can be converted.")
     for name, meaning in NEUTRAL.items():
         if settings.get(name):
-            raise ValueError(f"The checkpoint's model {meaning} ({name}={settings[name]!r}), which ours does not.")
+            raise ValueError(f"The checkpoint's model {meaning} ({name}={shown(settings[name])}), which ours does not.")
     activation = settings.get("activation_fn") or "relu"
-    if activation not in ACTIVATIONS:
-        raise ValueError(f"The checkpoint's activation function is {activation!r}; ours can be {', '.join(ACTIVATIONS)}.")
-    needed = (
-        "encoder_embed_dim",
-        "encoder_layers",
-        "decoder_layers",
-        "encoder_attention_heads",
-        "decoder_attention_heads",
-        "encoder_ffn_embed_dim",
-        "decoder_ffn_embed_dim",
-    )
-    if absent := [name for name in needed if not isinstance(settings.get(name), int)]:
+    if not isinstance(activation, str) or activation not in ACTIVATIONS:
+        raise ValueError(f"The checkpoint's activation function is {shown(activation)}; ours can be {', '.join(ACTIVATIONS)}.")
+    if absent := [name for name in SIZES if name not in settings]:
         raise ValueError(f"The checkpoint's settings lack {', '.join(absent)}; without the sizes its weights cannot be read.")
+    layers = {name.split("_")[0]: settings[name] for name in SIZES if name.endswith("_layers")}
+    shapes = [*(tensor.shape for tensor in tensors.values()), (len(tensors),)]
+    check_sizes("The checkpoint's settings", {name: settings[name] for name in SIZES}, shapes)
+    check_layers("its settings", layers, tensors)
+    for name in DROPOUTS:
+        rate = settings.get(name) or 0.0
+        if not (isinstance(rate, int | float) and 0 <= rate < 1):
+            raise ValueError(f"The checkpoint's {name} is {shown(rate)}; it must be a number from 0 and below 1.")
     width = settings["encoder_embed_dim"]
     for name in ("decoder_embed_dim", "decoder_input_dim", "decoder_output_dim"):
         if settings.get(name, width) != width:
-            raise ValueError(f"The checkpoint's {name} is {settings[name]} and its encoder_embed_dim {width}; ours has one width.")
+            raise ValueError(f"The checkpoint's {name} is {shown(settings[name])} and its encoder_embed_dim {width}; ours has one width.")
+    for name in ("encoder_attention_heads", "decoder_attention_heads"):
+        if width % settings[name] or width % 2 or width < 4:
+            raise ValueError(f"The checkpoint's width is {width} and its {name} {settings[name]}; no model of fairseq's has both.")
