@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # All checks of the project, as a contributor and CI run them:
-#     bash scripts/test.sh              lint, types, tests
+#     bash scripts/test.sh              lint, types, documentation (into build/docs), tests
 #     bash scripts/test.sh --lowest     the contract's tests on the oldest versions that pyproject.toml admits
 # Everything after that goes to pytest: bash scripts/test.sh -k tokenizer
 set -euo pipefail
@@ -48,4 +48,8 @@ fi
 .venv/bin/ruff check .
 .venv/bin/ruff format --check .
 .venv/bin/mypy
+# The documentation: no warning, no link that leads nowhere, no public name without a docstring.
+rm -rf docs/generated
+.venv/bin/python -m sphinx -q -n -W --keep-going docs build/docs
+.venv/bin/python -m sphinx -q -W --keep-going -b coverage -d build/docs/.doctrees docs build/docs-coverage
 .venv/bin/python "${tests[@]}" "$@"

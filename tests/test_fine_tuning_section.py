@@ -1,7 +1,6 @@
-"""The README's ways to a new pair, as they stand there: the recipe, and the Trainer's lines."""
+"""The documents' ways to a new pair, as they stand there: the recipe, and the Trainer's lines."""
 
 import csv
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,19 +8,14 @@ import pytest
 import torch
 from transformers import AutoModelForSeq2SeqLM
 
+from tests.documents import only_block, section
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration, train_tokenizer
 from vaswani_transformer.data.builtin.corpus import builtin_pairs
 from vaswani_transformer.files.json_files import read_json
 
-ROOT = Path(__file__).parents[1]
-SECTION = (ROOT / "README.md").read_text(encoding="utf-8").split("## Fine-tune to a new pair\n")[1].split("\n## ")[0]
+RECIPE = section("docs/fine-tuning.md", "To a new pair, or a new domain")
+TRAINER = section("docs/fine-tuning.md", "With `Seq2SeqTrainer`")
 PAIRS = list(builtin_pairs("train", 120))
-
-
-def block(language: str) -> str:
-    found = re.search(rf"^```{language}\n(.*?)^```$", SECTION, re.MULTILINE | re.DOTALL)
-    assert found is not None
-    return found[1]
 
 
 @pytest.fixture
@@ -42,7 +36,7 @@ def test_the_recipe_trains(origin: Path, run_python: Callable[..., None]) -> Non
         for suffix, side in (("en", 0), ("sv", 1)):
             lines = "".join(f"{pair[side]}\n" for pair in chosen)
             (origin / f"{name}.{suffix}").write_text(lines, encoding="utf-8")
-    (origin / "recipe.yaml").write_text(block("yaml"), encoding="utf-8")
+    (origin / "recipe.yaml").write_text(only_block(RECIPE, "yaml"), encoding="utf-8")
     small = [
         "tokenizer.vocab_size=450",
         "training.updates=2",
@@ -60,7 +54,7 @@ def test_the_trainer_trains(origin: Path, run_python: Callable[..., None]) -> No
     for name, chosen in (("train", PAIRS[:100]), ("dev", PAIRS[100:110])):
         with open(origin / f"{name}.csv", "w", encoding="utf-8", newline="") as stream:
             csv.writer(stream).writerows([("en", "sv"), *(pair[:2] for pair in chosen)])
-    run_python(origin, "-c", block("python").replace("max_steps=1000", "max_steps=2"))
+    run_python(origin, "-c", only_block(TRAINER, "python").replace("max_steps=1000", "max_steps=2"))
     before, after = (
         AutoModelForSeq2SeqLM.from_pretrained(origin / folder).state_dict()
         for folder in ("runs/builtin_tiny/published", "runs/trainer/model")

@@ -1,18 +1,13 @@
-"""The README's way from a team's own sentences to a published translator, command by command as it stands there."""
+"""The documents' way from a team's own sentences to a published translator, command by command as it stands there."""
 
-import re
 import shlex
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.documents import only_block, section
 from vaswani_transformer.data.builtin.corpus import builtin_pairs
 
-ROOT = Path(__file__).parents[1]
-SECTION = re.search(
-    r"^## Train on your own sentences\n(.*?)^## ",
-    (ROOT / "README.md").read_text(encoding="utf-8"),
-    re.MULTILINE | re.DOTALL,
-)
+SECTION = section("docs/training.md", "One file decides everything")
 SMALL = {
     "tokenizer.vocab_size": 400,
     "model.d_model": 32,
@@ -22,13 +17,6 @@ SMALL = {
     "training.average_checkpoints": 2,
     "validation.sentences": 4,
 }
-
-
-def block(language: str) -> str:
-    assert SECTION is not None
-    found = re.search(rf"^```{language}\n(.*?)^```$", SECTION[1], re.MULTILINE | re.DOTALL)
-    assert found is not None
-    return found[1]
 
 
 def write_sentences(folder: Path) -> None:
@@ -41,8 +29,8 @@ def write_sentences(folder: Path) -> None:
 
 def test_the_commands_lead_from_files_to_a_published_folder(tmp_path: Path, run_python: Callable[..., None]) -> None:
     write_sentences(tmp_path)
-    (tmp_path / "my_pair.yaml").write_text(block("yaml"), encoding="utf-8")
-    commands = [shlex.split(line) for line in block("bash").splitlines()]
+    (tmp_path / "my_pair.yaml").write_text(only_block(SECTION, "yaml"), encoding="utf-8")
+    commands = [shlex.split(line) for line in only_block(SECTION, "bash").splitlines()]
     assert [words[1] for words in commands] == ["train", "evaluate", "card", "publish"]
     commands[0] += [word for key, value in SMALL.items() for word in ("--set", f"{key}={value}")]
     for program, *arguments in commands:
@@ -51,3 +39,12 @@ def test_the_commands_lead_from_files_to_a_published_folder(tmp_path: Path, run_
     published = tmp_path / "runs/my_pair/published"
     assert {"config.json", "model.safetensors", "tokenizer.json", "README.md"} <= {path.name for path in published.iterdir()}
     assert "my_test" in (published / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_same_training_from_python(tmp_path: Path, run_python: Callable[..., None]) -> None:
+    write_sentences(tmp_path)
+    (tmp_path / "my_pair.yaml").write_text(only_block(SECTION, "yaml"), encoding="utf-8")
+    program = only_block(section("docs/training.md", "From Python"), "python")
+    assert program.count('["training.updates=2000"]') == 1
+    run_python(tmp_path, "-c", program.replace('["training.updates=2000"]', str([f"{key}={value}" for key, value in SMALL.items()])))
+    assert (tmp_path / "runs/my_pair/averaged/model.safetensors").is_file()

@@ -1,14 +1,21 @@
 """The first command of the README, with a training of seconds: every stage really runs, in the order a newcomer sees."""
 
+import contextlib
+import gzip
+import itertools
 import os
-import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
-ROOT = Path(__file__).parents[1]
+from tests.documents import ROOT, blocks, commands, section, text_of
+from vaswani_transformer.__main__ import app
+
+RUN = "runs/builtin_tiny"
 SHORT = [
     "data.train=[{format: builtin, split: train, limit: 2000}]",
     "data.validation.limit=20",
@@ -27,7 +34,7 @@ def test_quickstart_goes_from_nothing_to_a_pipeline(tmp_path: Path) -> None:
     finished = subprocess.run(
         ["bash", "scripts/quickstart.sh", *overrides],
         cwd=ROOT,
-        env=os.environ | {"VENV": sys.prefix, "RUN": str(tmp_path / "run"), "PYTHONPATH": str(ROOT)},
+        env=os.environ | {"VENV": sys.prefix, "RUN": str(tmp_path / RUN), "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         timeout=600,
@@ -37,26 +44,42 @@ def test_quickstart_goes_from_nothing_to_a_pipeline(tmp_path: Path) -> None:
     assert said.count("translation  ") == 5
     assert "20 unseen pairs: sacrebleu" in said
     for name in ("published", "published/README.md", "evaluation.json", "curves.png", "log.jsonl"):
-        assert str(tmp_path / "run" / name) in said
-        assert (tmp_path / "run" / name).exists()
-    suffixes = {path.suffix for path in (tmp_path / "run" / "published").rglob("*")}
+        assert str(tmp_path / RUN / name) in said
+        assert (tmp_path / RUN / name).exists()
+    suffixes = {path.suffix for path in (tmp_path / RUN / "published").rglob("*")}
     assert suffixes == {".json", ".md", ".png", ".py", ".safetensors"}
-    run_the_readmes_python(tmp_path / "run" / "published")
+    run_the_documents_python(tmp_path)
+    run_the_documents_commands(tmp_path)
 
 
-def run_the_readmes_python(published: Path) -> None:
-    """The examples that load the quickstart's folder, as they stand in the README, one after another in a new process."""
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    # That section's are run by `test_fine_tuning_section.py`, with files to train on
-    readme = re.sub(r"^## Fine-tune to a new pair\n.*?(?=^## )", "", readme, flags=re.MULTILINE | re.DOTALL)
-    examples = re.findall(r"^```python\n(.*?)^```$", readme, flags=re.MULTILINE | re.DOTALL)
-    program = "\n".join(examples).replace("runs/builtin_tiny/published", str(published))
-    assert program.count(str(published)) >= 3
+def run_the_documents_python(folder: Path) -> None:
+    """The examples that load the quickstart's folder, as they stand in the documents, one after another in a new process."""
+    program = "\n".join(example for page in ("README.md", "docs/index.md", "docs/using.md") for example in blocks(text_of(page), "python"))
+    assert program.count(f'"{RUN}/published"') >= 4
     finished = subprocess.run(
         [sys.executable, "-c", program],
+        cwd=folder,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         timeout=300,
     )
     assert finished.returncode == 0, finished.stderr[-3000:]
+
+
+def run_the_documents_commands(folder: Path) -> None:
+    """Translating files and exporting, as the documents show it."""
+    (folder / "in.txt").write_text("The small dog sleeps.\n", encoding="utf-8")
+    (folder / "in.txt.gz").write_bytes(gzip.compress(b"The small dog sleeps.\n"))
+    (folder / "in.jsonl").write_text('{"text": "The small dog sleeps. It is old."}\n', encoding="utf-8")
+    (folder / "in.tsv").write_text("source\tnumber\nThe small dog sleeps.\t1\n", encoding="utf-8")
+    written = [commands(section("docs/using.md", "Whole files")), commands(section("docs/engines.md", "Export"))]
+    ours = [arguments for program, *arguments in itertools.chain(*written) if program == "vaswani"]
+    assert [arguments[0] for arguments in ours] == ["translate"] * 3 + ["export", "translate", "export"]
+    with contextlib.chdir(folder):
+        for arguments in ours:
+            done = CliRunner().invoke(app, arguments)
+            assert done.exit_code == 0, f"vaswani {shlex.join(arguments)}: {done.output[-3000:]}"
+    assert gzip.decompress((folder / "out.txt.gz").read_bytes()).count(b"\n") == 1
+    assert "translation_4\tscore_4" in (folder / "out.tsv").read_text(encoding="utf-8").splitlines()[0]
+    assert {path.name for path in folder.glob("exported*")} == {"exported", "exported_marian"}

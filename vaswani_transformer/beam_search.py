@@ -1,7 +1,7 @@
 """The paper's beam search (section 6.1) over whatever a model says comes next, and greedy search.
 
-A finished hypothesis Y is worth log P(Y | X) / ((5 + |Y|) / 6)^alpha (Wu et al., 2016, equation 14, without
-coverage). |Y| counts the tokens that the search added, `</s>` among them, and not a prefix the caller forced.
+A finished hypothesis Y is worth `log P(Y | X) / ((5 + |Y|) / 6)^alpha` (Wu et al., 2016, equation 14, without
+coverage). `|Y|` counts the tokens that the search added, `</s>` among them, and not a prefix the caller forced.
 
 Tensors hold what is computed for every word of the vocabulary; of each step only the best few continuations come to the host, at
 once, where a sentence's hypotheses are ordinary objects. Shapes: B sentences still searched, K open hypotheses a sentence

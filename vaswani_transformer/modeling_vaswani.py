@@ -558,6 +558,7 @@ class VaswaniModel(VaswaniPreTrainedModel):
         return self.encoder.embed_tokens
 
     def set_input_embeddings(self, value: nn.Embedding) -> None:
+        """Exchange the embedding, in the decoder too where it shares the matrix."""
         self.encoder.embed_tokens = value
         if self.config.has_one_embedding:
             self.shared = value
@@ -628,6 +629,7 @@ class VaswaniForConditionalGeneration(PaperSearch, VaswaniPreTrainedModel, Gener
         return self.model.get_input_embeddings()
 
     def set_input_embeddings(self, value: nn.Embedding) -> None:
+        """Exchange the embedding; see `VaswaniModel.set_input_embeddings`."""
         self.model.set_input_embeddings(value)
 
     def pack_weights(self, dtype: WeightType = "float32") -> "VaswaniForConditionalGeneration":

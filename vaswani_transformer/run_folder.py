@@ -65,6 +65,7 @@ class RunFolder:
         return self.path / "checkpoints"
 
     def checkpoint(self, update: int) -> Path:
+        """The folder of the checkpoint after `update` updates."""
         return self.checkpoints / f"step-{update}"
 
     @property

@@ -128,10 +128,12 @@ class ModelSteps:
         return runs_bare(self.model, self.config) and (cache is None or is_dynamic(cache))
 
     def first(self) -> torch.Tensor:
+        """See `Steps.first`."""
         self.outputs = self.model._prefill(self.input_ids, self.config, self.model_kwargs)
         return self._logits()
 
     def next(self, tokens: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        """See `Steps.next`."""
         width = rows.shape[1]
         rows, tokens = (nn.functional.pad(part, (0, self.beams - width)) for part in (rows, tokens))
         firsts = torch.arange(0, rows.numel(), self.beams, device=rows.device).unsqueeze(-1)
@@ -147,6 +149,7 @@ class ModelSteps:
         return self._logits()[:, :width]
 
     def keep(self, sentences: Sequence[int]) -> None:
+        """See `Steps.keep`."""
         firsts = torch.tensor(sentences, device=self.input_ids.device).unsqueeze(-1) * self.beams
         rows = (firsts + torch.arange(self.beams, device=firsts.device)).flatten()
         cache = self.model_kwargs.get("past_key_values")
@@ -181,6 +184,7 @@ class DecoderSteps:
         self.crowded = prompts.shape[1] + self.FORGET_EVERY * beams
 
     def first(self) -> torch.Tensor:
+        """See `Steps.first`."""
         length, mask = self.prompts.shape[1], None
         if length > 1:
             seen = torch.ones((length, length), dtype=torch.bool, device=self.prompts.device).tril()
@@ -188,6 +192,7 @@ class DecoderSteps:
         return self.step(self.prompts, mask, length)[:, -1:]
 
     def next(self, tokens: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        """See `Steps.next`."""
         mask = None
         if self.beams > 1:
             if self.past.shape[-1] >= self.crowded:
@@ -199,6 +204,7 @@ class DecoderSteps:
         return self.step(tokens, mask, 1)
 
     def keep(self, sentences: Sequence[int]) -> None:
+        """See `Steps.keep`."""
         self.step.keep(sentences)
         self.past = self.past[sentences]
 

@@ -17,6 +17,7 @@ class WithoutThePackage(MetaPathFinder):
     """Makes the package look as if it were not installed, wherever it may be installed."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        """Refuse the package; leave every other module to the finders that follow."""
         if name.partition(".")[0] == "vaswani_transformer":
             raise ModuleNotFoundError(f"No module named '{name}': the published code must not need it", name=name)
         return None

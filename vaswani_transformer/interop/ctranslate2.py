@@ -94,6 +94,7 @@ class Search:
         return [*token_ids[:-1], self.forced_end]
 
     def has_ended(self, hypothesis: EngineHypothesis) -> bool:
+        """Whether an end token closes the hypothesis."""
         return not hypothesis.token_ids or hypothesis.token_ids[-1] in self.end_ids
 
     def score(self, hypothesis: EngineHypothesis) -> float:
@@ -368,4 +369,5 @@ class CTranslate2Model(PaperSearch):
         return self
 
     def can_generate(self) -> bool:
+        """Yes: pipelines ask before they accept a model."""
         return True

@@ -53,6 +53,7 @@ def hardware(device: torch.device, processes: int) -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
+    """Of Python and the packages that decide what a training computes."""
     packages = ("torch", "transformers", "tokenizers", "accelerate")
     return {"python": platform.python_version(), **{package: version(package) for package in packages}}
 

@@ -61,6 +61,7 @@ def _depths(names: list[str]) -> dict[str, int]:
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    """Give every group of parameters `rate`, times its own scale."""
     for group in optimizer.param_groups:
         group["lr"] = rate * group["scale"]
 

@@ -129,6 +129,7 @@ class Progress:
                 print(text, flush=True)
 
     def close(self) -> None:
+        """End the bar, so that what is printed next has a line of its own."""
         self._bar.close()
 
 

@@ -35,6 +35,7 @@ class Totals:
     seconds: float = 0.0
 
     def add(self, other: "Totals") -> None:
+        """Add every sum of `other` to the one of the same name."""
         for name, value in vars(other).items():
             setattr(self, name, getattr(self, name) + value)
 
@@ -69,9 +70,11 @@ class TrainState:
     """Wall time of the savings before this one."""
 
     def state_dict(self) -> dict[str, Any]:
+        """Everything as plain data."""
         return asdict(self)
 
     def load_state_dict(self, content: dict[str, Any]) -> None:
+        """Take over what `state_dict` gave."""
         for name, value in content.items():
             if name in ("total", "interval"):
                 value = Totals(**value)

@@ -99,14 +99,17 @@ class StreamOutput:
         self._stream = stream
 
     def append(self, content: bytes, lines: int, failed: int, digest: str) -> None:
+        """See `Output.append`."""
         self._stream.write(content)
         self._stream.flush()
         self.progress = JobProgress(lines, failed, digest, self.progress.size + len(content))
 
     def finish(self) -> None:
+        """See `Output.finish`."""
         self.progress = replace(self.progress, complete=True)
 
     def advice(self) -> str:
+        """See `Output.advice`."""
         return f"{self.progress.lines} lines have been written; what goes to a stream cannot be resumed, what goes to a file can."
 
 
@@ -136,6 +139,7 @@ class FileOutput:
             self._stream = self._open_partial()
 
     def append(self, content: bytes, lines: int, failed: int, digest: str) -> None:
+        """See `Output.append`. What was appended survives a crash."""
         assert self._stream is not None
         self._stream.write(content)
         self._stream.flush()
@@ -143,6 +147,7 @@ class FileOutput:
         self._record(JobProgress(lines, failed, digest, self.progress.size + len(content)))
 
     def finish(self) -> None:
+        """See `Output.finish`. The file gets its name."""
         if self._stream is not None:
             if not self.progress.complete:
                 self._record(replace(self.progress, complete=True))
@@ -151,6 +156,7 @@ class FileOutput:
         self._journal.unlink()
 
     def advice(self) -> str:
+        """See `Output.advice`."""
         return f"{self.progress.lines} lines are safe in {self._partial}; the same command goes on from there."
 
     def close(self) -> None:

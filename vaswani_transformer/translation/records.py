@@ -98,9 +98,11 @@ class TextLines:
         return None
 
     def source(self, line: bytes) -> str:
+        """See `Records.source`."""
         return _decoded(line)
 
     def render(self, line: bytes, outcome: Outcome) -> bytes:
+        """See `Records.render`."""
         return "\t".join(self.layout.cells(outcome)).encode()
 
 
@@ -129,6 +131,7 @@ class TsvRows:
         return cls(layout, number, len(names), header if has_header else None)
 
     def source(self, line: bytes) -> str:
+        """See `Records.source`."""
         if self._is_blank(line):
             return ""
         _check_length(line)
@@ -137,6 +140,7 @@ class TsvRows:
         return _decoded(cells[self.column])
 
     def render(self, line: bytes, outcome: Outcome) -> bytes:
+        """See `Records.render`."""
         if self._is_blank(line):
             return b""
         cells = [cell.replace("\t", " ").encode() for cell in self.layout.cells(outcome)]
@@ -198,6 +202,7 @@ class JsonRecords:
         return None
 
     def source(self, line: bytes) -> str:
+        """See `Records.source`."""
         if not line.strip():
             return ""
         record = self._parsed(line)
@@ -213,6 +218,7 @@ class JsonRecords:
         return text
 
     def render(self, line: bytes, outcome: Outcome) -> bytes:
+        """See `Records.render`."""
         if not line.strip():
             return b""
         added = self.layout.fields(outcome)
