@@ -85,6 +85,8 @@ def test_scientific_notation_is_a_number(recipe_file: Path) -> None:
         ("data.train={format: builtin}", "`data.train` must be a list"),
         ("data.train=[{format: builtin}]", r"`data.train\[0\]`: .* needs `split`"),
         ("training={}", "`training.updates` is missing"),
+        ("training={epochs: 0}", "`training`: `epochs` must be above 0"),
+        ("training.epochs=3", "`training`: give `updates` or `epochs`, not both"),
         ("training.updates=many", "`training.updates` must be of type int, not 'many'"),
         ("training.updates=true", "`training.updates` must be of type int, not True"),
         ("training.updates=0", "`training`: `updates` must be at least 1, not 0"),

@@ -7,6 +7,7 @@ the nearest valid one.
 
 import dataclasses
 import typing
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -144,7 +145,8 @@ class BatchingSettings:
 class TrainingSettings:
     """Optimisation (paper sections 5.3 and 5.4), and how often the run is looked at and saved.
 
-    Intervals are in updates. `learning_rate_scale` multiplies equation 3. `max_gradient_norm` clips; `None`, as in the paper,
+    Training takes so many `updates`, or so many `epochs`, which are turned into updates once the data are prepared. Intervals are in
+    updates. `learning_rate_scale` multiplies equation 3. `max_gradient_norm` clips; `None`, as in the paper,
     does not.
 
     Of the checkpoints, the last `keep_last_checkpoints` stay (by default those that are averaged), and the
@@ -153,7 +155,8 @@ class TrainingSettings:
     one; `None` trains for all `updates`.
     """
 
-    updates: int
+    updates: int | None = None
+    epochs: float | None = None
     warmup_updates: int = 4000
     learning_rate_scale: float = 1.0
     adam_betas: tuple[float, float] = (0.9, 0.98)
@@ -177,12 +180,26 @@ class TrainingSettings:
     def __post_init__(self) -> None:
         require_at_least(self, 1, "updates", "warmup_updates", "log_every", "validate_every", "checkpoint_every")
         require_at_least(self, 1, "average_checkpoints", "patience")
+        require_above_zero(self, "epochs")
+        if self.updates is not None and self.epochs is not None:
+            raise ValueError("give `updates` or `epochs`, not both; take one out (or set it to null).")
         require_at_least(self, self.average_checkpoints, "keep_last_checkpoints")
         require_at_least(self, 0, "seed", "keep_best_checkpoints")
         require_above_zero(self, "learning_rate_scale", "adam_epsilon", "max_gradient_norm")
         for name, rates in (("label_smoothing", (self.label_smoothing,)), ("adam_betas", self.adam_betas)):
             if not all(0 <= rate < 1 for rate in rates):
                 raise ValueError(f"`{name}` must lie between 0 and 1 (excluded), not {getattr(self, name)}.")
+
+    @property
+    def total_updates(self) -> int:
+        """The number of updates; of settings in epochs only known with the data, see `in_updates`."""
+        if self.updates is None:
+            raise ValueError(f"How many updates {self.epochs:g} epochs are is known once the data are prepared.")
+        return self.updates
+
+    def in_updates(self, updates_in: Callable[[float], int]) -> "TrainingSettings":
+        """The same settings without epochs; `updates_in` says how many updates some epochs are."""
+        return self if self.epochs is None else dataclasses.replace(self, epochs=None, updates=updates_in(self.epochs))
 
 
 @dataclass(frozen=True)
@@ -277,6 +294,7 @@ class Recipe:
 
     def __post_init__(self) -> None:
         self._check_languages()
+        self._check_length()
         if "vocab_size" in self.model:
             raise ValueError("`model.vocab_size` is decided by the tokenizer; set `tokenizer.vocab_size`.")
         if self.init_from is not None:
@@ -316,6 +334,10 @@ class Recipe:
                 raise ValueError(
                     f"`model.{key}` is that of the checkpoint `init_from`; only {', '.join(_RATES_OF_DROPOUT)} may be set here."
                 )
+
+    def _check_length(self) -> None:
+        if self.training.updates is None and self.training.epochs is None:
+            raise ValueError("`training.updates` is missing, and so is `training.epochs`; add one of them to the recipe.")
 
     @property
     def languages(self) -> tuple[str, str]:

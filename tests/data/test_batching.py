@@ -255,6 +255,15 @@ def test_progress_is_counted_in_epochs() -> None:
     assert batches.epoch_of(first + 10) == pytest.approx(1 + 10 / second)
 
 
+@pytest.mark.parametrize("epochs", [0.01, 0.5, 1, 1.25, 2.0, 3])
+@pytest.mark.parametrize("micro_batches", [1, 4])
+def test_the_updates_of_some_epochs_are_the_first_to_complete_them(epochs: float, micro_batches: int) -> None:
+    counted = stream(micro_batches).updates_in(epochs)
+    walked = stream(micro_batches)
+    assert walked.epoch_of(counted) >= epochs
+    assert counted == 1 or walked.epoch_of(counted - 1) < epochs
+
+
 def test_a_pair_beyond_the_budget_is_named_with_the_remedy() -> None:
     lengths = np.array([5, 31, 5], dtype=np.int32)
     with pytest.raises(ValueError, match=r"Pair 1 has 31 target tokens.*only 30.*max_sentence_tokens"):

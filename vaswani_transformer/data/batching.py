@@ -5,6 +5,7 @@ resuming means asking for the next update: there is no iterator whose state coul
 """
 
 import itertools
+import math
 from array import array
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -191,6 +192,16 @@ class BatchStream:
         epoch = self._epoch_at(position)
         start, end = self._epoch_starts[epoch : epoch + 2]
         return epoch + (position - start) / (end - start)
+
+    def updates_in(self, epochs: float) -> int:
+        """The number of the update that completes so many passes over the corpus. Plans every epoch up to there, to count its batches."""
+        whole, rest = divmod(epochs, 1)
+        while len(self._epoch_starts) <= whole:
+            self._epoch_at(self._epoch_starts[-1])
+        position = self._epoch_starts[int(whole)]
+        if rest:
+            position += math.ceil(rest * len(self._plan(int(whole))))
+        return max(math.ceil(position / self.micro_batches), 1)
 
     def _micro_batch(self, position: int) -> IndexArray:
         epoch = self._epoch_at(position)

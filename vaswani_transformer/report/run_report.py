@@ -143,7 +143,8 @@ def _facts(run: RunFolder, recipe: Recipe | None, records: Sequence[dict[str, An
         return max([training.get(in_training) or 0, *(record.get(in_log) or 0 for record in records)])
 
     updates = furthest("updates", "update")
-    of = f" of {recipe.training.updates:,} ({updates / recipe.training.updates:.0%})" if recipe else ""
+    planned = training.get("planned_updates") if recipe is None or recipe.training.updates is None else recipe.training.updates
+    of = f" of {planned:,} ({updates / planned:.0%})" if planned else ""
     early = ", stopped early" if training.get("stopped_early") else ""
     source, target = (furthest(name, name) for name in ("source_tokens", "target_tokens"))
     facts = {

@@ -95,6 +95,8 @@ class Training:
         else:
             module, optimizer = trained, accelerator.prepare_optimizer(self.adam)
         self.updater = Updater(recipe, self.model.config, data.train, accelerator, module, optimizer)
+        self.settings = recipe.training.in_updates(self.updater.stream.updates_in)
+        self.epochs = recipe.training.epochs
         self.validator = Validator(recipe, data.tokenizer, data.validation)
         self.state = TrainState()
         self._unsaved = False
@@ -120,6 +122,8 @@ class Training:
             prune_checkpoints(self.run, self.state, self.settings)
         self.log = TrainingLog(self.run.log, self.state.records, silent)
         self.progress = Progress(self.settings, self.state, silent)
+        if self.epochs is not None:
+            self.progress.say(f"{self.epochs:g} epochs are {self.settings.total_updates:,} updates")
         if found is not None:
             self.progress.say(f"Going on after update {self.state.update}, from {found}")
 
@@ -138,7 +142,7 @@ class Training:
                 stop = self._update(interruption)
         if not self.is_complete:
             self.accelerator.print(
-                f"Stopped after update {self.state.update} of {self.settings.updates}; the state is saved in {self.run.state}. "
+                f"Stopped after update {self.state.update} of {self.settings.total_updates}; the state is saved in {self.run.state}. "
                 "The same command goes on from there."
             )
         return self.is_complete
@@ -157,7 +161,7 @@ class Training:
 
     @property
     def _is_last(self) -> bool:
-        return self.state.update >= self.settings.updates or self._is_out_of_patience
+        return self.state.update >= self.settings.total_updates or self._is_out_of_patience
 
     @property
     def _is_out_of_patience(self) -> bool:
@@ -280,6 +284,7 @@ class Training:
         total = self.state.total
         write_json(self.run.training, {
             "updates": self.state.update,
+            "planned_updates": self.settings.total_updates,
             "epochs": round(self.updater.stream.epoch_of(self.state.update), 4),
             "target_tokens": total.target_tokens,
             "source_tokens": total.source_tokens,

@@ -29,8 +29,8 @@ from .initialisation import write_initial_model
 from .state import newest_state
 
 _FREE = (
-    "name", "data.root", "data.licence", "search", "validation", "training.updates", "training.log_every", "training.validate_every",
-    "training.checkpoint_every", "training.average_checkpoints", "training.keep_last_checkpoints",
+    "name", "data.root", "data.licence", "search", "validation", "training.updates", "training.epochs", "training.log_every",
+    "training.validate_every", "training.checkpoint_every", "training.average_checkpoints", "training.keep_last_checkpoints",
     "training.keep_best_checkpoints", "training.best_checkpoint_metric", "training.patience", "training.trackers",
     "training.gradient_checkpointing", "training.compile",
 )  # fmt: skip

@@ -65,14 +65,14 @@ class Forecast:
         state, settings = self._state, self._settings
         validating, saving = state.seconds - state.total.seconds, state.saving_seconds
         return (
-            (settings.updates - state.update) * fmean(self._updates)
+            (settings.total_updates - state.update) * fmean(self._updates)
             + self._times(settings.validate_every) * _mean(validating, len(state.validations))
             + self._times(settings.checkpoint_every) * _mean(saving, len(state.checkpoints))
         )
 
     def _times(self, every: int) -> int:
         """How often something is still due that is due every so many updates and after the last, that of this update included."""
-        return math.ceil(self._settings.updates / every) - (self._state.update - 1) // every
+        return math.ceil(self._settings.total_updates / every) - (self._state.update - 1) // every
 
 
 class Progress:
@@ -85,11 +85,11 @@ class Progress:
             state: the run's own, which is looked at and never changed.
             silent: show nothing.
         """
-        self._state, self._total, self._silent = state, settings.updates, silent
+        self._state, self._total, self._silent = state, settings.total_updates, silent
         self._forecast = Forecast(settings, state)
         self._bar = tqdm(
             initial=state.update,
-            total=settings.updates,
+            total=settings.total_updates,
             desc=_TRAINING,
             # In a file, where nothing can be overwritten, the lines alone tell the story
             disable=silent or not sys.stderr.isatty(),

@@ -9,10 +9,11 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
+from ...files.compression import COMPRESSED
 from ...files.delimiters import csv_delimiter
 from .corpus import SentencePair, existing
 from .rows import ROWS_PER_READ, RowsCorpus, batched_rows
-from .text import COMPRESSIONS, file_lines
+from .text import file_lines
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +35,7 @@ class TableCorpus(RowsCorpus):
 
     def _pairs(self, root: Path, languages: tuple[str, str]) -> Iterator[SentencePair]:
         path = existing(root / self.path)
-        suffix = next(ending for ending in reversed(["", *path.suffixes]) if ending not in COMPRESSIONS)
+        suffix = next(ending for ending in reversed(["", *path.suffixes]) if ending not in COMPRESSED)
         if suffix not in _READERS:
             raise ValueError(
                 f"{path} is of no known kind of table; the name must end in {', '.join(_READERS)} (the text ones also .gz or .xz)."

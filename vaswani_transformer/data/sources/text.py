@@ -5,16 +5,12 @@ shift every line behind it against the other side.
 """
 
 import codecs
-import gzip
 import io
-import lzma
-import zlib
-from collections.abc import Callable, Iterator
-from io import BufferedIOBase
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-COMPRESSIONS: dict[str, Callable[[Path], BufferedIOBase]] = {".gz": gzip.GzipFile, ".xz": lzma.LZMAFile}
+from ...files.compression import damage_explained, open_bytes
 
 _BYTE_ORDER_MARK = "\ufeff"
 _WIDE = {
@@ -29,11 +25,6 @@ def file_lines(path: Path) -> Iterator[str]:
         yield from decoded_lines(stream, str(path))
 
 
-def open_bytes(path: Path) -> BufferedIOBase:
-    """The bytes of a file, unpacked if its name ends in `.gz` or `.xz`."""
-    return COMPRESSIONS.get(path.suffix, _open_plain)(path)
-
-
 def decoded_lines(stream: Any, name: str) -> Iterator[str]:
     """The lines of a text without their ends, "\\n" or "\\r\\n". It is in UTF-8, or in UTF-16 or UTF-32 with a byte order mark.
 
@@ -45,14 +36,10 @@ def decoded_lines(stream: Any, name: str) -> Iterator[str]:
         ValueError: the text cannot be decoded, or a compressed file is damaged; the sentence names the line.
     """
     number = 0
-    try:
+    with damage_explained(name, lambda: number):
         for text in _text_lines(stream, name):
             number += 1
             yield text.removesuffix("\n").removesuffix("\r")
-    except (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
-        raise ValueError(
-            f"{name} cannot be decompressed beyond line {number} ({error}); it is damaged or incomplete: fetch it again."
-        ) from error
 
 
 def _text_lines(stream: Any, name: str) -> Iterator[str]:
@@ -84,7 +71,3 @@ def _wide_lines(stream: Any, name: str, encoding: str) -> Iterator[str]:
             f"{name} begins with the mark of {encoding.upper()}, but is not valid {encoding.upper()} somewhere behind line {number}; "
             "convert it to UTF-8, or fetch it again."
         ) from error
-
-
-def _open_plain(path: Path) -> BufferedIOBase:
-    return path.open("rb")

@@ -1,16 +1,13 @@
 """A translation memory in TMX, as translators' tools export it and OPUS offers it."""
 
-import gzip
-import lzma
-import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 from xml.etree import ElementTree
 
+from ...files.compression import damage_explained, open_bytes
 from .corpus import Corpus, SentencePair, existing
-from .text import open_bytes
 
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 _CODES = {"bpt", "ept", "it", "ph", "ut"}
@@ -55,7 +52,7 @@ class TmxCorpus(Corpus):
 def _units(path: Path) -> Iterator[dict[str, str]]:
     """The segments of each translation unit, by language as the file writes it; of two in one language the first."""
     try:
-        with open_bytes(path) as stream:
+        with damage_explained(str(path)), open_bytes(path) as stream:
             body = None
             for event, element in ElementTree.iterparse(stream, events=("start", "end")):
                 if event == "start" and _name(element) == "body":
@@ -66,8 +63,6 @@ def _units(path: Path) -> Iterator[dict[str, str]]:
                         body.clear()  # what was read is not needed any more
     except ElementTree.ParseError as error:
         raise ValueError(f"{path} is not valid TMX ({error}); repair it, or fetch it again.") from error
-    except (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
-        raise ValueError(f"{path} cannot be decompressed ({error}); it is damaged or incomplete: fetch it again.") from error
 
 
 def _segments(unit: ElementTree.Element) -> dict[str, str]:
