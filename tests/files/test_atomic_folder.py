@@ -1,10 +1,13 @@
 """A folder is there as a whole or not at all."""
 
 import errno
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from vaswani_transformer.files.atomic_file import write_text
 from vaswani_transformer.files.atomic_folder import atomic_folder, explained, make_folder, new_folder, remove_folder, sweep
 
 
@@ -121,3 +124,67 @@ def test_nothing_is_left_of_an_export_that_failed(tmp_path: Path) -> None:
         (unfinished / "file").write_text("half")
         raise ZeroDivisionError
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Iterator[Path]:
+    """A folder of somebody's, which links point to; it must be as it was in the end."""
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    (folder / "precious").write_text("kept", encoding="utf-8")
+    yield folder
+    assert [(file.name, file.read_text(encoding="utf-8")) for file in folder.iterdir()] == [("precious", "kept")]
+
+
+def _make(path: Path) -> None:
+    with atomic_folder(path) as folder:
+        (folder / "a").write_text("new", encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("work", "linked"),
+    [
+        *((_make, name) for name in ("step-1", ".step-1.unfinished", ".step-1.replaced")),
+        *((remove_folder, name) for name in ("step-1", ".step-1.unfinished")),
+    ],
+)
+def test_a_link_goes_and_what_it_points_to_stays(tmp_path: Path, elsewhere: Path, work: Callable[[Path], None], linked: str) -> None:
+    runs = tmp_path / "runs"
+    (runs / "step-1").mkdir(parents=True)
+    if linked == "step-1":
+        (runs / "step-1").rmdir()
+    (runs / linked).symlink_to(elsewhere)
+    work(runs / "step-1")
+    sweep(runs)
+    assert [path.name for path in runs.iterdir()] == (["step-1"] if work is _make else [])
+    assert not any(path.is_symlink() for path in runs.rglob("*"))
+
+
+def test_sweeping_follows_no_link(tmp_path: Path, elsewhere: Path) -> None:
+    runs = tmp_path / "runs"
+    (runs / "one").mkdir(parents=True)
+    for name in (".half.unfinished", ".one.replaced", "one/.file.unfinished"):
+        (runs / name).symlink_to(elsewhere)
+    sweep(runs)
+    assert [str(path.relative_to(runs)) for path in runs.rglob("*")] == ["one"]
+
+
+def test_a_file_is_not_written_through_a_link(tmp_path: Path, elsewhere: Path) -> None:
+    (tmp_path / ".facts.json.unfinished").symlink_to(elsewhere / "precious")
+    write_text(tmp_path / "facts.json", "{}")
+    assert (tmp_path / "facts.json").read_text(encoding="utf-8") == "{}"
+    assert not (tmp_path / "facts.json").is_symlink()
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o027, 0o640), (0o077, 0o600)])
+def test_files_have_the_mode_that_the_umask_asks_for(tmp_path: Path, umask: int, mode: int) -> None:
+    """Also the private ones of libraries that write weights."""
+    before = os.umask(umask)
+    try:
+        with atomic_folder(tmp_path / "averaged") as folder:
+            (folder / "adapter").mkdir()
+            for name in ("weights", "adapter/weights"):
+                os.close(os.open(folder / name, os.O_CREAT | os.O_WRONLY, 0o600))
+    finally:
+        os.umask(before)
+    assert {(tmp_path / "averaged" / name).stat().st_mode & 0o777 for name in ("weights", "adapter/weights")} == {mode}

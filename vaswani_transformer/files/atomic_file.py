@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from .atomic_folder import explained, flush_to_disk, make_folder
+from .atomic_folder import discard, explained, flush_to_disk, make_folder
 
 
 def write_text(path: Path, text: str) -> None:
@@ -21,7 +21,8 @@ def write_bytes(path: Path, content: bytes) -> None:
     with explained(path):
         make_folder(path.parent)
         try:
-            with open(unfinished, "wb") as stream:
+            discard(unfinished)
+            with open(unfinished, "xb") as stream:  # a new file, never the one that a link of this name points to
                 stream.write(content)
                 stream.flush()
                 os.fsync(stream.fileno())

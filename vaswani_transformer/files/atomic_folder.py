@@ -5,7 +5,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 _CAUSES = {
@@ -22,7 +22,8 @@ def atomic_folder(path: Path) -> Iterator[Path]:
     """Yield an empty folder beside `path`, which takes the place of `path` when the block ends well and is removed when it does not.
 
     Everything is on the disk before the name appears, so that neither a kill nor a power failure can leave a part of it behind. A crash
-    may leave `.NAME.unfinished`, which the next call removes; see `sweep`.
+    may leave `.NAME.unfinished`, which the next call removes; see `sweep`. Files get the mode that the umask asks for, also from libraries
+    that write private ones. Where `path` is a symbolic link, the folder takes the place of the link, and what it pointed to is untouched.
 
     Raises:
         OSError: the disk is full, or may not be written; the sentence says where and that what was there is untouched.
@@ -30,12 +31,15 @@ def atomic_folder(path: Path) -> Iterator[Path]:
     unfinished = path.with_name(f".{path.name}.unfinished")
     with explained(path):
         make_folder(path.parent)
-        shutil.rmtree(unfinished, ignore_errors=True)
+        discard(unfinished)
         unfinished.mkdir()
+        mode = unfinished.stat().st_mode & 0o666  # what the umask leaves of it
         try:
             yield unfinished
-            for file in sorted(unfinished.rglob("*")):
-                flush_to_disk(file)
+            for path_inside in sorted(unfinished.rglob("*")):
+                if path_inside.is_file() and not path_inside.is_symlink():
+                    path_inside.chmod(mode)
+                flush_to_disk(path_inside)
             flush_to_disk(unfinished)
             _take_place(unfinished, path)
         except BaseException:
@@ -58,25 +62,31 @@ def new_folder(out: str | Path) -> Iterator[Path]:
 
 
 def remove_folder(path: Path) -> None:
-    """Remove a folder at once: a kill in the middle leaves nothing under its name."""
+    """Remove a folder at once: a kill in the middle leaves nothing under its name. See `discard` for links."""
     unfinished = path.with_name(f".{path.name}.unfinished")
-    shutil.rmtree(unfinished, ignore_errors=True)
+    discard(unfinished)
     os.replace(path, unfinished)
-    shutil.rmtree(unfinished)
+    discard(unfinished)
+
+
+def discard(path: Path) -> None:
+    """Remove what is at `path`, if anything is: a folder with all in it, a file, or a symbolic link and never what it points to."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def sweep(folder: Path) -> None:
     """Clear away what crashes left in `folder` and below it; a folder that was about to be replaced is there again."""
     for left in sorted(folder.rglob(".*.unfinished"), reverse=True):  # what lies deeper goes first
-        if left.is_dir():
-            shutil.rmtree(left)
-        else:
-            left.unlink()
+        discard(left)
     for left in sorted(folder.rglob(".*.replaced")):
         original = left.with_name(left.name.removeprefix(".").removesuffix(".replaced"))
         if original.exists():
-            shutil.rmtree(left)
+            discard(left)
         else:
+            discard(original)  # a link that leads nowhere
             os.replace(left, original)
 
 
@@ -118,12 +128,13 @@ def flush_to_disk(path: Path) -> None:
 
 def _take_place(unfinished: Path, path: Path) -> None:
     replaced = path.with_name(f".{path.name}.replaced")
-    shutil.rmtree(replaced, ignore_errors=True)
-    if path.exists():
+    discard(replaced)
+    if os.path.lexists(path):
         os.replace(path, replaced)
     os.replace(unfinished, path)
     flush_to_disk(path.parent)
-    shutil.rmtree(replaced, ignore_errors=True)
+    with suppress(OSError):  # the new folder is there; what is left of the old one goes with the next sweep
+        discard(replaced)
 
 
 def _system_error(error: BaseException) -> tuple[int, str]:

@@ -1,6 +1,5 @@
 """From corpora to encoded pairs. Each stage leaves its result in the run folder and is skipped where the result is already there."""
 
-import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -19,7 +18,7 @@ from ..data.encoding import EncodedCorpus, encode_corpus, tokenizer_hash
 from ..data.sources.corpus import Corpus, SentencePair
 from ..data.workers import available_cores
 from ..files.atomic_file import write_text
-from ..files.atomic_folder import atomic_folder, explained, make_folder, sweep
+from ..files.atomic_folder import atomic_folder, discard, explained, make_folder, sweep
 from ..files.json_files import read_json, write_json
 from ..files.locks import lock
 from ..languages import target_languages
@@ -281,7 +280,7 @@ def _forget_if_corpora_changed(recipe: Recipe, run: RunFolder) -> None:
         )
     if changed:
         for folder in (run.tokenizer, run.encoded, run.initial):
-            shutil.rmtree(folder, ignore_errors=True)
+            discard(folder)
         run.cleaning.unlink()  # last: as long as it is there, a kill does not hide that the folders are old
 
 
