@@ -293,6 +293,8 @@ class Recipe:
     validation: ValidationSettings = ValidationSettings()
 
     def __post_init__(self) -> None:
+        if self.name in ("", ".", "..") or any(mark in self.name for mark in "/\\\0"):
+            raise ValueError(f"`name` is that of the run's folder below runs/ and cannot be {self.name!r}; choose one without / and \\.")
         self._check_languages()
         self._check_length()
         if "vocab_size" in self.model:

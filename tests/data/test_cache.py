@@ -9,6 +9,7 @@ import pytest
 from vaswani_transformer.data import cache
 from vaswani_transformer.data.cache import provide
 from vaswani_transformer.files.atomic_folder import atomic_folder
+from vaswani_transformer.files.checksums import CHECKSUMS, find_damage, write_checksums
 
 FACTS = {"hashes": {"train.en": "12"}, "max_tokens": 256}
 
@@ -24,6 +25,7 @@ def maker(folder: Path, content: bytes = b"ids") -> Callable[[], None]:
         with atomic_folder(folder) as unfinished:
             (unfinished / "source.bin").write_bytes(content)
             (unfinished / "index.json").write_text("{}", encoding="utf-8")
+            write_checksums(unfinished)
 
     return make
 
@@ -33,7 +35,8 @@ def never() -> None:
 
 
 def content(folder: Path) -> dict[str, bytes]:
-    return {file.name: file.read_bytes() for file in folder.iterdir()}
+    assert find_damage(folder) is None
+    return {file.name: file.read_bytes() for file in folder.iterdir() if file.name != CHECKSUMS}
 
 
 MADE = {"source.bin": b"ids", "index.json": b"{}"}
@@ -77,23 +80,61 @@ def test_a_run_folder_outlives_the_cache_and_the_other_way_round(tmp_path: Path,
     assert content(tmp_path / "b") == MADE
 
 
-def test_large_files_take_no_second_place_and_small_ones_may_be_edited(tmp_path: Path, cache_folder: Path) -> None:
+@pytest.mark.parametrize("shares_blocks", [True, False])
+def test_a_change_in_one_run_reaches_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shares_blocks: bool) -> None:
+    """Also where the system cannot copy within the file system."""
+
+    def refuse(*arguments: object) -> int:
+        raise OSError(18, "Invalid cross-device link")
+
+    if not shares_blocks:
+        monkeypatch.setattr(os, "copy_file_range", refuse)
+    provide(tmp_path / "a", "encoded", FACTS, maker(tmp_path / "a"))
+    provide(tmp_path / "b", "encoded", FACTS, never)
+    for name in MADE:  # in place, as an editor of bytes does it
+        with open(tmp_path / "a" / name, "r+b") as stream:
+            stream.write(b"!")
+    provide(tmp_path / "c", "encoded", FACTS, never)
+    assert content(tmp_path / "b") == content(tmp_path / "c") == MADE
+
+
+def test_a_user_has_a_folder_of_their_own(tmp_path: Path, cache_folder: Path) -> None:
     provide(tmp_path / "a", "encoded", FACTS, maker(tmp_path / "a"))
     (entry,) = entries(cache_folder)
-    assert os.path.samefile(tmp_path / "a" / "source.bin", entry / "source.bin")
-    (tmp_path / "a" / "index.json").write_text("edited", encoding="utf-8")
-    provide(tmp_path / "b", "encoded", FACTS, never)
+    own = entry.parents[1]
+    assert own.name == f"user-{os.getuid()}"
+    assert own.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o707, 0o750])
+def test_a_folder_that_others_may_enter_is_not_used(tmp_path: Path, cache_folder: Path, mode: int) -> None:
+    """Whoever can write data can write checksums that fit."""
+    provide(tmp_path / "a", "encoded", FACTS, maker(tmp_path / "a", b"forged"))
+    (entry,) = entries(cache_folder)
+    entry.parents[1].chmod(mode)
+    with pytest.warns(UserWarning, match="is not a folder of yours alone: remove it, or give it back"):
+        provide(tmp_path / "b", "encoded", FACTS, maker(tmp_path / "b"))
     assert content(tmp_path / "b") == MADE
 
 
-def test_without_hard_links_files_are_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(there: str, here: str) -> None:
-        raise OSError(18, "Invalid cross-device link")
+def test_a_folder_of_another_user_is_not_used(tmp_path: Path, cache_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    provide(tmp_path / "a", "encoded", FACTS, maker(tmp_path / "a", b"forged"))
+    (entry,) = entries(cache_folder)
+    entry.parents[1].rename(entry.parents[2] / "user-99999")
+    monkeypatch.setattr(os, "getuid", lambda: 99999)
+    with pytest.warns(UserWarning, match="user-99999 is not a folder of yours alone"):
+        provide(tmp_path / "b", "encoded", FACTS, maker(tmp_path / "b"))
+    assert content(tmp_path / "b") == MADE
 
-    monkeypatch.setattr(os, "link", refuse)
-    provide(tmp_path / "a", "encoded", FACTS, maker(tmp_path / "a"))
-    (tmp_path / "a" / "source.bin").write_bytes(b"changed")
-    provide(tmp_path / "b", "encoded", FACTS, never)
+
+def test_a_link_to_a_folder_is_not_used(tmp_path: Path, cache_folder: Path) -> None:
+    provide(tmp_path / "a", "encoded", FACTS, maker(tmp_path / "a", b"forged"))
+    (entry,) = entries(cache_folder)
+    own = entry.parents[1]
+    own.rename(tmp_path / "elsewhere")
+    own.symlink_to(tmp_path / "elsewhere")
+    with pytest.warns(UserWarning, match="is not a folder of yours alone"):
+        provide(tmp_path / "b", "encoded", FACTS, maker(tmp_path / "b"))
     assert content(tmp_path / "b") == MADE
 
 
@@ -110,17 +151,17 @@ def test_damaged_content_is_made_anew(tmp_path: Path, cache_folder: Path, damage
     assert content(tmp_path / "c") == MADE
 
 
-@pytest.mark.parametrize("step", ["copytree", "copyfile", "rmtree"])
+@pytest.mark.parametrize("step", ["shutil.copytree", "os.copy_file_range", "os.rename", "discard"])
 def test_a_crash_while_keeping_leaves_nothing_that_is_used(
     tmp_path: Path, cache_folder: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    """Even what a kill leaves behind, as `rmtree` does not get to work either, is not taken for content."""
+    """Nor is what a kill leaves behind taken for content."""
 
     def stop(*arguments: object, **settings: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(cache.shutil, step, stop)
+        patch.setattr(f"vaswani_transformer.data.cache.{step}", stop)
         with pytest.raises(KeyboardInterrupt):
             cache._keep(_made(tmp_path / "a"), cache._entry("encoded", FACTS))
     provide(tmp_path / "b", "encoded", FACTS, maker(tmp_path / "b", b"other"))

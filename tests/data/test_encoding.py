@@ -18,6 +18,7 @@ from vaswani_transformer.data.bpe import train_tokenizer
 from vaswani_transformer.data.cleaning import clean
 from vaswani_transformer.data.encoding import EncodedCorpus, encode_corpus, tokenizer_hash
 from vaswani_transformer.data.sources.corpus import SentencePair
+from vaswani_transformer.files.checksums import CHECKSUMS, find_damage
 from vaswani_transformer.recipe import CleaningSettings
 
 PAIRS = [
@@ -243,3 +244,21 @@ def test_a_damaged_file_is_named(corpus: EncodedCorpus, name: str, damage: str) 
 def test_a_missing_corpus_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"no encoded corpus in .*nowhere"):
         EncodedCorpus.open(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+@pytest.mark.parametrize(("place", "bit"), [(0, 0), (1, 40), (1, 62), (2, 5), (3, 1), (3, 63)])
+def test_offsets_that_cannot_be_are_told(corpus: EncodedCorpus, side: str, place: int, bit: int) -> None:
+    """Flips that would end in an `IndexError`, or in a length of 32 bits that looks right."""
+    path = corpus.folder / f"{side}_offsets.bin"
+    offsets = np.fromfile(path, dtype=np.uint64)
+    offsets[place] ^= np.uint64(1 << bit)
+    offsets.tofile(path)
+    with pytest.raises(ValueError, match=rf"{side}_offsets\.bin is damaged: its offsets do not rise from 0 to .*; delete .* and run again"):
+        EncodedCorpus.open(corpus.folder)
+
+
+def test_every_file_has_its_hash(corpus: EncodedCorpus) -> None:
+    names = [file.name for file in corpus.folder.iterdir() if file.name != CHECKSUMS]
+    assert "target.bin" in names
+    assert find_damage(corpus.folder, names) is None

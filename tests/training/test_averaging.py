@@ -1,19 +1,21 @@
 """Means worked out by hand, and refusals that name what does not match."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
 from vaswani_transformer.files.checksums import find_damage, write_checksums
+from vaswani_transformer.files.json_files import read_json, write_json
 from vaswani_transformer.training.averaging import average_checkpoints
 
 
-def _checkpoint(path: Path, **tensors: torch.Tensor) -> Path:
+def _checkpoint(path: Path, config: dict[str, Any] | None = None, **tensors: torch.Tensor) -> Path:
     path.mkdir()
     save_file(tensors, path / "model.safetensors")
-    (path / "config.json").write_text(path.name, encoding="utf-8")
+    write_json(path / "config.json", {**(config or {}), "transformers_version": path.name})
     write_checksums(path)
     return path
 
@@ -27,7 +29,7 @@ def test_the_mean_by_hand(tmp_path: Path) -> None:
     average_checkpoints(folders, tmp_path / "averaged")
     averaged = load_file(tmp_path / "averaged" / "model.safetensors")
     assert {name: tensor.tolist() for name, tensor in averaged.items()} == {"a": [3.0, 2.0], "b": [[3.0]]}
-    assert (tmp_path / "averaged" / "config.json").read_text(encoding="utf-8") == "step-3"
+    assert read_json(tmp_path / "averaged" / "config.json") == {"transformers_version": "step-3"}
     assert find_damage(tmp_path / "averaged", ["model.safetensors", "config.json"]) is None
 
 
@@ -48,6 +50,33 @@ def test_other_shapes_and_names_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"`b` is of shape \[1\] in the one and missing in the other"):
         average_checkpoints([first, extra], tmp_path / "averaged")
     assert not (tmp_path / "averaged").exists()
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("activation_function", "gelu"),
+        ("scale_embedding", False),
+        ("encoder_attention_heads", 4),
+        ("layer_norm_eps", 1e-5),
+        ("sinusoidal_layout", "concatenated"),
+        ("decoder_start_token_id", 2),
+    ],
+)
+def test_weights_of_the_same_shape_that_mean_another_thing_are_refused(tmp_path: Path, key: str, value: object) -> None:
+    common = {"head_dim": 64}  # or other heads would be of another width
+    first = _checkpoint(tmp_path / "step-1", common, a=torch.zeros(2))
+    other = _checkpoint(tmp_path / "step-2", {**common, key: value}, a=torch.zeros(2))
+    with pytest.raises(ValueError, match=rf"step-2 cannot be averaged with .*step-1: `{key}` is {value!r} in the one and "):
+        average_checkpoints([first, other], tmp_path / "averaged")
+    assert not (tmp_path / "averaged").exists()
+
+
+def test_what_does_not_change_the_function_may_differ(tmp_path: Path) -> None:
+    """As where a run is resumed with a newer version, which names a setting that the older one did not know."""
+    older = _checkpoint(tmp_path / "step-1", {"dropout": 0.1}, a=torch.zeros(2))
+    newer = _checkpoint(tmp_path / "step-2", {"dropout": 0.2, "position_offset": 0}, a=torch.ones(2))
+    average_checkpoints([older, newer], tmp_path / "averaged")
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "config.json"])

@@ -1,5 +1,7 @@
 """Checkpoints are complete folders; the last ones stay, and the best."""
 
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from vaswani_transformer.files.checksums import find_damage
 from vaswani_transformer.modeling_vaswani import VaswaniForConditionalGeneration
 from vaswani_transformer.recipe import SearchSettings, TrainingSettings
 from vaswani_transformer.run_folder import RunFolder
+from vaswani_transformer.training.averaging import average_checkpoints
 from vaswani_transformer.training.checkpoints import (
     best_checkpoints,
     prune_checkpoints,
@@ -99,3 +102,24 @@ def test_no_checkpoints_yet(run: RunFolder) -> None:
     assert not run.checkpoints.exists()
     prune_checkpoints(run, TrainState(), TrainingSettings(updates=1))
     assert window_to_average(run, TrainState(), 5) == []
+
+
+def test_a_checkpoint_that_became_a_link_goes_and_what_it_points_to_stays(run: RunFolder, state: TrainState, tmp_path: Path) -> None:
+    """As where a disk was full and somebody moved the folder to another."""
+    elsewhere = tmp_path / "elsewhere"
+    run.checkpoint(9).rename(elsewhere)
+    (elsewhere / "weights").write_text("kept", encoding="utf-8")
+    run.checkpoint(9).symlink_to(elsewhere)
+    assert _keep(run, state, average_checkpoints=2) == ["step-8", "step-11", "step-12"]
+    assert (elsewhere / "weights").read_text(encoding="utf-8") == "kept"
+
+
+def test_weights_have_the_mode_that_the_umask_asks_for(run: RunFolder, model: VaswaniForConditionalGeneration) -> None:
+    before = os.umask(0o022)
+    try:
+        path = save_checkpoint(run, 1, model, train_tokenizer(["a b", "c d"], 259))
+        average_checkpoints([path], run.averaged)
+    finally:
+        os.umask(before)
+    for folder in (path, run.averaged):
+        assert {file.stat().st_mode & 0o777 for file in folder.iterdir()} == {0o644}, folder

@@ -29,3 +29,9 @@ def test_flops_follow_torchs_own_counter() -> None:
     with FlopCounterMode(display=False) as counter:
         loss(source, torch.ones_like(source), labels, target_positions(labels)).smoothed.backward()
     assert training_flops(config, 2, 7, 5, 10) == pytest.approx(counter.get_total_flops(), rel=0.01)
+
+
+def test_the_softmax_has_as_many_classes_as_the_target_has_entries() -> None:
+    sizes = {"vocab_size": 300, "tie_word_embeddings": False}
+    joint, own = (VaswaniConfig.from_preset("tiny", **sizes, target_vocab_size=entries) for entries in (None, 100))
+    assert training_flops(joint, 2, 7, 5, 10) - training_flops(own, 2, 7, 5, 10) == 6 * 200 * joint.d_model * 10

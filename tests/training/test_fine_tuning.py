@@ -1,6 +1,7 @@
 """Whole trainings that start from another model, a second each."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -119,3 +120,31 @@ def test_modules_that_are_not_there_get_no_adapter(make_recipe: MakeRecipe) -> N
     settings = make_recipe(fine={"init_from": "x", "model": {}, "fine_tuning": {"lora": {"target_modules": ["query"]}}})
     with pytest.raises(ValueError, match="query"):
         adapt(build_model(recipe, 280, torch.device("cpu")), settings.fine_tuning)
+
+
+@pytest.mark.parametrize("name", ["lm_head", "embed_tokens", "shared"])
+def test_a_matrix_that_modules_share_gets_no_adapter(make_recipe: MakeRecipe, name: str) -> None:
+    """Merging it would change modules that trained without it, and the loss reads the softmax's matrix past its adapter."""
+    recipe = make_recipe()
+    settings = make_recipe(fine={"init_from": "x", "model": {}, "fine_tuning": {"lora": {"target_modules": ["q_proj", name]}}})
+    with pytest.raises(
+        ValueError, match=rf"`fine_tuning\.lora\.target_modules` names `.*{name}`, which cannot have an adapter.*leave it out"
+    ):
+        adapt(build_model(recipe, 280, torch.device("cpu")), settings.fine_tuning)
+
+
+def test_an_embedding_of_its_own_may_have_an_adapter_and_its_softmax_may_not(make_recipe: MakeRecipe) -> None:
+    recipe = make_recipe(fine={"model": {"preset": "tiny", "tie_word_embeddings": False, "target_vocab_size": 280}})
+    for name, is_possible in (("encoder.embed_tokens", True), ("lm_head", False)):
+        settings = make_recipe(fine={"init_from": "x", "model": {}, "fine_tuning": {"lora": {"target_modules": [name]}}})
+        with nullcontext() if is_possible else pytest.raises(ValueError, match="cannot have an adapter"):
+            adapt(build_model(recipe, 280, torch.device("cpu")), settings.fine_tuning)
+
+
+def test_a_damaged_model_is_not_begun_with(make_recipe: MakeRecipe, run: RunFolder, origin: Path) -> None:
+    content = bytearray((origin / "model.safetensors").read_bytes())
+    content[-16:] = bytes(16)
+    (origin / "model.safetensors").write_bytes(content)
+    with pytest.raises(ValueError, match=r"averaged.model\.safetensors is damaged: its SHA-256 is not .*; put back a good copy"):
+        prepare_data(make_recipe(fine=_fine(origin)), run)
+    assert not run.initial.exists() and not run.tokenizer.exists()

@@ -1,5 +1,6 @@
 """Stages are done once, done again when their input changed, and refuse what does not fit."""
 
+import json
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from pyarrow import parquet
 
 from vaswani_transformer.data.sources.hub import HubCorpus
 from vaswani_transformer.files.atomic_file import write_text
+from vaswani_transformer.files.checksums import CHECKSUMS, find_damage
 from vaswani_transformer.files.json_files import read_json
 from vaswani_transformer.recipe import CleaningSettings, Recipe
 from vaswani_transformer.run_folder import RunFolder
@@ -297,3 +299,81 @@ def test_every_difference_is_named(make_recipe: Callable[..., Recipe], run: RunF
     with pytest.raises(ValueError, match=r"`batching\.micro_batches` \(2 there, 4 now\), `training\.seed` \(1 there, 7 now\)"):
         claim_run_folder(other, run)
     assert "seed: 1" in run.recipe.read_text(encoding="utf-8")
+
+
+def _flip(path: Path, place: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1
+    path.write_bytes(content)
+
+
+def _exchange_two_ids(run: RunFolder) -> None:
+    path = run.tokenizer / "tokenizer.json"
+    tree = read_json(path)
+    vocabulary = tree["model"]["vocab"]
+    one, other = list(vocabulary)[100:102]
+    vocabulary[one], vocabulary[other] = vocabulary[other], vocabulary[one]
+    write_text(path, json.dumps(tree))
+
+
+@pytest.mark.parametrize(
+    ("damage", "named"),
+    [
+        (lambda run: _flip(run.encoded / "train" / "target.bin", 40), r"encoded.train.target\.bin"),
+        (lambda run: _flip(run.encoded / "validation" / "source.bin", 4), r"encoded.validation.source\.bin"),
+        (lambda run: _flip(run.encoded / "train" / "source_offsets.bin", 8), r"encoded.train.source_offsets\.bin"),
+        (_exchange_two_ids, r"tokenizer.tokenizer\.json"),
+    ],
+)
+def test_damaged_prepared_data_are_not_trained_on(
+    make_recipe: Callable[..., Recipe], run: RunFolder, damage: Callable[[RunFolder], None], named: str
+) -> None:
+    first = _prepared_by(make_recipe(), run)
+    damage(run)
+    with pytest.raises(ValueError, match=rf"{named} is damaged: .*, to have it made again, delete .*(tokenizer|train|validation) and run"):
+        prepare_data(make_recipe(), run)
+    folder = next(path for path in (run.tokenizer, *run.encoded.iterdir()) if find_damage(path))
+    shutil.rmtree(folder)
+    assert _prepared_by(make_recipe(), run) == first
+
+
+def _prepared_by(recipe: Recipe, run: RunFolder) -> dict[str, bytes]:
+    prepare_data(recipe, run)
+    return _prepared(run)
+
+
+def test_a_run_of_an_earlier_version_goes_on_unverified_and_says_so(
+    make_recipe: Callable[..., Recipe], run: RunFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    prepare_data(make_recipe(), run)
+    for folder in (run.tokenizer, run.encoded / "train", run.encoded / "validation"):
+        (folder / CHECKSUMS).unlink()
+    prepare_data(make_recipe(), run)
+    assert capsys.readouterr().out.count("is used unverified: it has no SHA256SUMS") == 3
+
+
+def test_a_tokenizer_that_is_made_again_must_be_the_one_that_wrote_the_ids(
+    make_recipe: Callable[..., Recipe], run: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare_data(make_recipe(), run)
+    shutil.rmtree(run.tokenizer)
+    other = replace(make_recipe(), tokenizer=replace(make_recipe().tokenizer, vocab_size=270))
+    with pytest.raises(ValueError, match="was made again and is not the tokenizer that wrote the ids"):
+        prepare_data(other, run)
+
+
+def test_all_validation_pairs_count_however_long(make_recipe: Callable[..., Recipe], run: RunFolder) -> None:
+    """`validation.batch_tokens` is about memory."""
+    recipe = make_recipe()
+    few = replace(recipe, validation=replace(recipe.validation, batch_tokens=5))
+    assert len(prepare_data(few, run).validation) == 4
+
+
+def test_validation_pairs_beyond_a_learned_table_are_told(
+    make_recipe: Callable[..., Recipe], run: RunFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = make_recipe()
+    positions = {"position_embedding_type": "learned", "max_position_embeddings": 10}
+    left = len(prepare_data(replace(recipe, model={**recipe.model, **positions}), run).validation)
+    assert 0 < left < 4
+    assert f"{4 - left} pairs of `data.validation` are left out, because one of their sides has more than 10" in capsys.readouterr().out

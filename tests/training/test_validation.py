@@ -47,3 +47,21 @@ def test_a_perfect_model_scores_100(make_recipe: Callable[..., Recipe], run: Run
     )
     record = validator.run(loss)
     assert record["chrf"] == pytest.approx(100)
+
+
+def test_pairs_longer_than_a_batch_count_and_go_alone(make_recipe: Callable[..., Recipe], run: RunFolder) -> None:
+    """Scores do not depend on how much fits into memory."""
+    records = []
+    for batch_tokens in (4096, 15, 1):
+        recipe = replace(make_recipe(), validation=ValidationSettings(batch_tokens=batch_tokens))
+        data = prepare_data(recipe, run)
+        loss = TranslationLoss(build_model(recipe, len(data.tokenizer), torch.device("cpu")), 0.1)
+        validator = Validator(recipe, data.tokenizer, data.validation)
+        batches = [batch.tolist() for batch in validator._batches()]
+        assert sorted(pair for batch in batches for pair in batch) == [0, 1, 2, 3]
+        records.append((len(batches), validator.run(loss)))
+    (most, record), (some, fewer), (each, least) = records
+    assert most == 1 < some <= each == 4
+    for other in (fewer, least):
+        assert other["nll"] == pytest.approx(record["nll"], rel=1e-6)
+        assert other["samples"] == record["samples"]

@@ -1,14 +1,15 @@
 """Prepared data that runs share: folders under the hash of all that decides their content.
 
 They lie where the libraries of Hugging Face keep such things, `~/.cache/huggingface/assets`, which `HF_ASSETS_CACHE` and `HF_HOME` move;
-`VASWANI_CACHE` names another folder for this project alone, or is `off`. A run folder does not need the cache once it is prepared: large
-files are hard links, which take no second place and outlive the deletion of either name, and all others are copies.
+`VASWANI_CACHE` names another folder for this project alone, or is `off`. Every user has a folder of their own in it, which nobody else may
+enter: whoever can write data can write checksums that fit. Run folders and the cache hold copies, so that a change in one reaches no other.
 """
 
 import hashlib
 import json
 import os
 import shutil
+import stat
 import warnings
 from collections.abc import Callable, Mapping
 from importlib.metadata import version
@@ -17,12 +18,12 @@ from typing import Any
 
 from huggingface_hub import cached_assets_path
 
-from ..files.atomic_folder import atomic_folder
-from ..files.checksums import CHECKSUMS, file_sha256, find_damage, write_checksums
+from ..files.atomic_folder import atomic_folder, discard
+from ..files.checksums import file_sha256, find_damage
 
 CACHE = "VASWANI_CACHE"
 """The environment variable."""
-_LARGE = ".bin"
+_BYTES_AT_ONCE = 2**30
 
 
 def provide(folder: Path, kind: str, facts: Mapping[str, Any] | None, make: Callable[[], object]) -> None:
@@ -31,7 +32,7 @@ def provide(folder: Path, kind: str, facts: Mapping[str, Any] | None, make: Call
     Runs that begin at the same moment each make their own, and the first to end keeps it for later ones.
 
     Args:
-        folder: what `make` writes, whole or not at all; a flat one.
+        folder: what `make` writes, whole or not at all; a flat one, with its `SHA256SUMS`.
         kind: of the content, such as `tokenizer`: a folder of the cache.
         facts: JSON that decides the content, with this code. None: nobody knows what does, so nothing is shared.
         make: writes `folder`.
@@ -60,8 +61,23 @@ def provide(folder: Path, kind: str, facts: Mapping[str, Any] | None, make: Call
 
 def _entry(kind: str, facts: Mapping[str, Any]) -> Path:
     decisive = json.dumps({"facts": facts, "code": _code()}, sort_keys=True)
-    place = cached_assets_path("vaswani_transformer", "prepared", kind, assets_dir=os.environ.get(CACHE))
+    place = _own_folder() / kind
+    place.mkdir(exist_ok=True)
     return place / hashlib.sha256(decisive.encode()).hexdigest()
+
+
+def _own_folder() -> Path:
+    """This user's part of the cache.
+
+    Raises:
+        PermissionError: it is another user's, or others may enter it.
+    """
+    own = cached_assets_path("vaswani_transformer", "prepared", assets_dir=os.environ.get(CACHE)) / f"user-{os.getuid()}"
+    own.mkdir(mode=0o700, exist_ok=True)
+    found = own.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise PermissionError(f"{own} is not a folder of yours alone: remove it, or give it back to yourself with mode 700")
+    return own
 
 
 def _code() -> dict[str, str]:
@@ -75,11 +91,10 @@ def _fetch(entry: Path, folder: Path) -> bool:
         return False
     if damage := find_damage(entry, ()):
         warnings.warn(f"{damage}; it is removed from the cache and made anew.", stacklevel=3)
-        shutil.rmtree(entry)
+        discard(entry)
         return False
     with atomic_folder(folder) as unfinished:
         _copy(entry, unfinished)
-        (unfinished / CHECKSUMS).unlink()
     return True
 
 
@@ -87,11 +102,10 @@ def _keep(folder: Path, entry: Path) -> None:
     """The name appears with the whole content. It carries the run's, so that two runs do not write into the same folder."""
     run = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:16]
     unfinished = entry.with_name(f".{entry.name}.{run}.unfinished")
-    shutil.rmtree(unfinished, ignore_errors=True)
+    discard(unfinished)
     try:
         unfinished.mkdir()
         _copy(folder, unfinished)
-        write_checksums(unfinished)
         if not entry.exists():
             os.rename(unfinished, entry)
     finally:
@@ -99,18 +113,17 @@ def _keep(folder: Path, entry: Path) -> None:
 
 
 def _copy(there: Path, here: Path) -> None:
-    shutil.copytree(there, here, copy_function=_link_or_copy, dirs_exist_ok=True)
+    shutil.copytree(there, here, copy_function=_copy_file, dirs_exist_ok=True)
 
 
-def _link_or_copy(there: str, here: str) -> None:
-    """Large files are never changed in place; the small ones somebody might edit."""
-    if there.endswith(_LARGE):
-        try:
-            os.link(there, here)
-            return
-        except OSError:  # another file system, or one without links
-            pass
-    shutil.copyfile(there, here)
+def _copy_file(there: str, here: str) -> None:
+    """A copy which takes no second place where the file system lets files share blocks until one of them is changed."""
+    try:
+        with open(there, "rb") as source, open(here, "wb") as copy:
+            while os.copy_file_range(source.fileno(), copy.fileno(), _BYTES_AT_ONCE):
+                pass
+    except (OSError, AttributeError):  # another file system, or a system that cannot: the ordinary copy has the last word
+        shutil.copyfile(there, here)
 
 
 def _warn(error: OSError) -> None:

@@ -15,6 +15,7 @@ from tqdm.auto import tqdm
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from ..files.atomic_folder import atomic_folder
+from ..files.checksums import write_checksums
 from ..files.json_files import read_json, write_json
 from ..languages import target_languages
 from .cleaning import CleaningReport
@@ -75,7 +76,8 @@ class EncodedCorpus:
 
         Raises:
             FileNotFoundError: there is no encoded corpus.
-            ValueError: a file is missing, or not of the size that the index promises.
+            ValueError: a file is missing, not of the size that the index promises, or its offsets cannot be; whether ids are those that
+                were written is what `files.checksums.verify` tells.
         """
         folder = Path(folder)
         if not (folder / _INDEX).is_file():
@@ -84,6 +86,7 @@ class EncodedCorpus:
         sides = []
         for side in ("source", "target"):
             offsets = _mapped(folder, f"{side}_offsets", np.int64, index["pairs"] + 1)
+            _check_offsets(folder, side, offsets, index[f"{side}_tokens"])
             sides.append(TokenSequences(_mapped(folder, side, np.dtype(index["dtype"]), index[f"{side}_tokens"]), offsets))
         return cls(folder, index, *sides)
 
@@ -129,7 +132,7 @@ def encode_corpus(
     processes: int = 1,
     progress: bool = False,
 ) -> EncodedCorpus:
-    """Write the token ids of `pairs` to `folder` and open it. What stood there before is replaced, once all is written.
+    """Write the token ids of `pairs` to `folder`, with the hashes of all files, and open it. What stood there is replaced at the end.
 
     Args:
         pairs: read once, never held as a whole.
@@ -168,6 +171,7 @@ def encode_corpus(
                 "cleaning": cleaning and cleaning.to_dict(),
             },
         )
+        write_checksums(unfinished)
     return EncodedCorpus.open(folder)
 
 
@@ -288,6 +292,13 @@ def _encode_fast(texts: list[str], tokenizer: PreTrainedTokenizerFast) -> list[l
 
 def _path(folder: Path, name: str) -> Path:
     return folder / f"{name}.bin"
+
+
+def _check_offsets(folder: Path, side: str, offsets: NDArray[np.int64], tokens: int) -> None:
+    """Offsets rise from 0 to the number of tokens: else a length, or a place in the ids, would be none."""
+    if offsets[0] != 0 or offsets[-1] != tokens or np.any(offsets[1:] < offsets[:-1]):
+        path = _path(folder, f"{side}_offsets")
+        raise ValueError(f"{path} is damaged: its offsets do not rise from 0 to {tokens}; delete {folder} and run again.")
 
 
 def _mapped(folder: Path, name: str, dtype: Any, size: int) -> NDArray[Any]:

@@ -50,10 +50,14 @@ def find_damage(folder: Path, needed: Sequence[str] = ()) -> str | None:
     return None
 
 
-def verify(folder: Path) -> None:
+def verify(folder: Path, remedy: str = "") -> None:
     """Make sure, before a model in `folder` is used, that no file changed since it was saved; the time is that of reading the folder.
 
     A folder without `SHA256SUMS`, as other programs write it, passes.
+
+    Args:
+        folder: see `find_damage`.
+        remedy: the end of the sentence; by default how to go on with a file that the user changed on purpose.
 
     Raises:
         ValueError: a file was changed, is missing, or holds weights that are not in the list; the sentence names the file and the remedy.
@@ -62,7 +66,8 @@ def verify(folder: Path) -> None:
         return
     weights = sorted(file.name for file in folder.glob("*.safetensors"))
     if damage := find_damage(folder, weights):
-        raise ValueError(f"{damage}; put back a good copy, or, if you changed it yourself, delete {folder / CHECKSUMS}.")
+        remedy = remedy or f"if you changed it yourself, delete {folder / CHECKSUMS}"
+        raise ValueError(f"{damage}; put back a good copy, or, {remedy}.")
 
 
 def _heading(files: int) -> str:

@@ -3,15 +3,20 @@
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from ..configuration_vaswani import VaswaniConfig
 from ..files.atomic_folder import atomic_folder
 from ..files.checksums import CHECKSUMS, find_damage, write_checksums
+from ..files.json_files import read_json
 
-_WEIGHTS = "model.safetensors"
+_WEIGHTS, _CONFIG = "model.safetensors", "config.json"
+_NO_PART_OF_THE_FUNCTION = ("transformers_version", "_name_or_path", "dropout", "attention_dropout", "activation_dropout", "use_cache")
+"""Settings in which checkpoints may differ whose weights have the same meaning."""
 
 
 def average_checkpoints(checkpoints: Sequence[Path], output: Path) -> None:
@@ -21,7 +26,7 @@ def average_checkpoints(checkpoints: Sequence[Path], output: Path) -> None:
 
     Raises:
         FileNotFoundError: there is no checkpoint, or one has no weights.
-        ValueError: a checkpoint is damaged, or they hold different tensors; the sentence names checkpoint and file or tensor.
+        ValueError: a checkpoint is damaged, or they are not of one architecture; the sentence names checkpoint and file, setting or tensor.
     """
     if not checkpoints:
         raise FileNotFoundError(f"There are no checkpoints to average into {output}; train first, or name other folders.")
@@ -32,6 +37,7 @@ def average_checkpoints(checkpoints: Sequence[Path], output: Path) -> None:
             raise ValueError(
                 f"{damage}; put back a good copy, or delete {checkpoint} and run the same command again, which then averages the others."
             )
+    _check_configs(checkpoints)
     averaged = {name: _mean(checkpoints, name) for name in _common_names(checkpoints)}
     with atomic_folder(output) as unfinished:
         for file in checkpoints[-1].iterdir():
@@ -39,6 +45,25 @@ def average_checkpoints(checkpoints: Sequence[Path], output: Path) -> None:
                 shutil.copyfile(file, unfinished / file.name)
         save_file(averaged, unfinished / _WEIGHTS, metadata={"format": "pt"})
         write_checksums(unfinished)
+
+
+def _check_configs(checkpoints: Sequence[Path]) -> None:
+    """Refuse weights of equal shape that mean another thing, as where activation or number of heads differ."""
+    first = _architecture(checkpoints[0])
+    for checkpoint in checkpoints[1:]:
+        other = _architecture(checkpoint)
+        for key in sorted(first.keys() | other.keys()):
+            if first.get(key) != other.get(key):
+                raise ValueError(
+                    f"{checkpoint} cannot be averaged with {checkpoints[0]}: `{key}` is {other.get(key)!r} in the one and "
+                    f"{first.get(key)!r} in the other; average checkpoints of one run only."
+                )
+
+
+def _architecture(checkpoint: Path) -> dict[str, Any]:
+    """The settings of `config.json`; one that a checkpoint is too old to name has its default."""
+    settings = VaswaniConfig.from_dict(read_json(checkpoint / _CONFIG)).to_dict()
+    return {key: value for key, value in settings.items() if key not in _NO_PART_OF_THE_FUNCTION}
 
 
 def _common_names(checkpoints: Sequence[Path]) -> list[str]:

@@ -17,7 +17,7 @@ def training_flops(config: VaswaniConfig, sentences: int, source_length: int, ta
     pass twice the forward pass, so 6 in all:
 
         6 * (encoder layers * (S * P_enc + S^2 * A_enc) + decoder layers * (T * P_dec + S * P_cross + (T^2 + T * S) * A_dec)) * sentences
-          + 6 * vocabulary * d_model * target tokens
+          + 6 * target vocabulary * d_model * target tokens
 
     with S and T the padded lengths, A = H * (d_k + d_v), P_enc = 2 * d_model * (A_enc + d_ff) and so on. Padding inside a batch is computed
     and so counted; only the projection to the vocabulary leaves it out. Not counted: normalisation, softmax, activations, optimizer.
@@ -41,7 +41,7 @@ def training_flops(config: VaswaniConfig, sentences: int, source_length: int, ta
     decoder = config.decoder_layers * (
         target_length * decoder_weights + source_length * cross_weights + (target_length**2 + target_length * source_length) * decoder_heads
     )
-    return 6.0 * (sentences * (encoder + decoder) + config.vocab_size * config.d_model * target_tokens)
+    return 6.0 * (sentences * (encoder + decoder) + config.decoder_entries * config.d_model * target_tokens)
 
 
 def hardware(device: torch.device, processes: int) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from transformers import FSMTTokenizer, PreTrainedTokenizerBase
 from ..data.bpe import is_byte_level
 from ..data.encoding import tokenizer_hash
 from ..files.atomic_folder import atomic_folder
+from ..files.checksums import write_checksums
 from ..files.json_files import write_json
 from ..modeling_vaswani import VaswaniForConditionalGeneration
 from ..recipe import Recipe
@@ -65,6 +66,7 @@ def write_initial_model(recipe: Recipe, run: RunFolder, tokenizer: PreTrainedTok
         model.save_pretrained(unfinished)
         tokenizer.save_pretrained(unfinished)
         write_json(unfinished / TRANSFER, {"init_from": origin, **asdict(transfer)})
+        write_checksums(unfinished)
     return transfer
 
 

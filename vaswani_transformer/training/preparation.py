@@ -19,6 +19,7 @@ from ..data.sources.corpus import Corpus, SentencePair
 from ..data.workers import available_cores
 from ..files.atomic_file import write_text
 from ..files.atomic_folder import atomic_folder, discard, explained, make_folder, sweep
+from ..files.checksums import CHECKSUMS, verify, write_checksums
 from ..files.json_files import read_json, write_json
 from ..files.locks import lock
 from ..languages import target_languages
@@ -36,6 +37,9 @@ _FREE = (
 """Settings that may change when a run goes on: they decide how long it trains, what is looked at and kept, or what memory and time it
 takes, and not what an update computes. All others may not. The validation and test corpora are among those: what is in them was dropped
 from the training pairs. So is `batching`, which decides which pairs meet in which update."""
+
+_NO_LIMIT = 2**31 - 1
+"""Tokens of a sentence. All validation pairs count: `validation.batch_tokens` is about memory and must not decide what is scored."""
 
 
 class PreparedData(NamedTuple):
@@ -90,23 +94,25 @@ def prepare_data(recipe: Recipe, run: RunFolder, progress: bool = False) -> Prep
     One process does it, the others of a training call `open_prepared_data` afterwards. The vocabulary and the encoded corpora come from
     the cache (`data.cache`) if a run with the same files, cleaning, tokenizer and limits has made them.
 
+    What is already there is verified first: it is read once, by one process, and compared with the hashes it was written with.
+
     Raises:
-        ValueError: a corpus is not what the recipe says, or has changed since a training began on it.
+        ValueError: a corpus is not what the recipe says, or has changed since a training began on it, or prepared data are damaged.
         ChildProcessError: a process that helps was ended from outside.
     """
     train, validation = run.encoded / "train", run.encoded / "validation"
     _forget_if_corpora_changed(recipe, run)
+    for folder in (run.tokenizer, train, validation, run.initial):
+        _verify_if_there(folder)
+    if recipe.init_from is not None and not run.initial.exists():
+        verify(Path(recipe.init_from))
     if not run.cleaning.exists():
         write_json(run.cleaning, {"file_hashes": _hashes(recipe)})
     facts = read_json(run.cleaning)
     content = _content(recipe, facts["file_hashes"])
     if content is None and not train.exists():
         print("A corpus is streamed, so its text is not known beforehand: what is prepared is not shared with other runs", flush=True)
-    if not run.tokenizer.exists():
-        is_new = recipe.tokenizer.method == "train"
-        settings = {**content, "tokenizer": asdict(recipe.tokenizer)} if content and is_new else None
-        provide(run.tokenizer, "tokenizer", settings, lambda: _train_tokenizer(recipe, run, progress))
-    tokenizer = AutoTokenizer.from_pretrained(run.tokenizer)
+    tokenizer = _provide_tokenizer(recipe, run, content, progress)
     encode = partial(_encode, recipe, content, tokenizer)
     if not train.exists():
         limit = recipe.batching.max_sentence_tokens
@@ -118,9 +124,19 @@ def prepare_data(recipe: Recipe, run: RunFolder, progress: bool = False) -> Prep
     if recipe.init_from is not None and not run.initial.exists():
         print(write_initial_model(recipe, run, tokenizer))
     if not validation.exists():
-        limit = recipe.validation.batch_tokens
-        encode(validation, limit, lambda: (_read(recipe, recipe.data.validations), None))
-    return open_prepared_data(run)
+        encode(validation, _NO_LIMIT, lambda: (_read(recipe, recipe.data.validations), None))
+    data = open_prepared_data(run)
+    if dropped := data.validation.index["dropped_too_long"]:
+        limit = data.validation.index["max_tokens"]
+        print(f"{dropped} pairs of `data.validation` are left out, because one of their sides has more than {limit} tokens.")
+    return data
+
+
+def _verify_if_there(folder: Path) -> None:
+    if (folder / CHECKSUMS).exists():
+        verify(folder, f"to have it made again, delete {folder} and run the same command")
+    elif folder.exists():
+        print(f"{folder} is used unverified: it has no {CHECKSUMS}, as an earlier version wrote it or somebody deleted it.")
 
 
 def open_prepared_data(run: RunFolder) -> PreparedData:
@@ -171,11 +187,29 @@ def _encode(
     provide(folder, "encoded", {**content, **decisive} if content else None, make)
 
 
+def _provide_tokenizer(recipe: Recipe, run: RunFolder, content: dict[str, Any] | None, progress: bool) -> PreTrainedTokenizerBase:
+    """The run's tokenizer; one that has to be made again must be the one that wrote the ids."""
+    is_there = run.tokenizer.exists()
+    if not is_there:
+        is_new = recipe.tokenizer.method == "train"
+        settings = {**content, "tokenizer": asdict(recipe.tokenizer)} if content and is_new else None
+        provide(run.tokenizer, "tokenizer", settings, lambda: _train_tokenizer(recipe, run, progress))
+    tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(run.tokenizer)
+    train = run.encoded / "train"
+    if not is_there and train.exists() and EncodedCorpus.open(train).tokenizer_hash != tokenizer_hash(tokenizer):
+        raise ValueError(
+            f"{run.tokenizer} was made again and is not the tokenizer that wrote the ids in {train}; put back the one that was there, or "
+            "choose another run folder."
+        )
+    return tokenizer
+
+
 def _train_tokenizer(recipe: Recipe, run: RunFolder, progress: bool) -> None:
     with atomic_folder(run.tokenizer) as unfinished:
         tokenizer = _tokenizer_of(recipe, run, progress)
         _check_target_languages(recipe, tokenizer)
         tokenizer.save_pretrained(unfinished)
+        write_checksums(unfinished)
 
 
 def _tokenizer_of(recipe: Recipe, run: RunFolder, progress: bool) -> PreTrainedTokenizerBase:

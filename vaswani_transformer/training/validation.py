@@ -1,12 +1,14 @@
 """How good the model is right now: perplexity, BLEU and a few translations to look at."""
 
 import math
+from collections.abc import Iterator
 from itertools import islice
 from statistics import fmean
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase
 
 from ..data.batching import plan_batches
@@ -55,8 +57,8 @@ class Validator:
         """
         with fitting(
             lambda: (
-                f"Validation ran out of memory in batches of {self.recipe.validation.batch_tokens} tokens; lower "
-                "`validation.batch_tokens` and run the same command again."
+                f"Validation ran out of memory in batches of {self.recipe.validation.batch_tokens} tokens (the longest sentence has "
+                f"{self._longest}); lower `validation.batch_tokens` and run the same command again."
             )
         ):
             return self._run(loss)
@@ -112,12 +114,27 @@ class Validator:
     @torch.inference_mode()
     def _losses(self, loss: TranslationLoss) -> tuple[float, float]:
         """Smoothed and plain loss per target token."""
-        lengths = self.corpus.source_lengths, self.corpus.target_lengths
-        batch_tokens = max(self.recipe.validation.batch_tokens, *(int(side.max()) for side in lengths))
-        plan = plan_batches(*lengths, source_tokens=batch_tokens, target_tokens=batch_tokens, seed=0, epoch=0)
         sums = [
-            torch.stack(loss(**load_batch(self.corpus, pairs, self.tokenizer.pad_token_id, loss.model.device))).tolist() for pairs in plan
+            torch.stack(loss(**load_batch(self.corpus, pairs, self.tokenizer.pad_token_id, loss.model.device))).tolist()
+            for pairs in self._batches()
         ]
-        tokens = int(lengths[1].sum())
+        tokens = int(self.corpus.target_lengths.sum())
         smoothed, plain = (math.fsum(kind) / tokens for kind in zip(*sums, strict=True))
         return smoothed, plain
+
+    def _batches(self) -> Iterator[NDArray[np.int64]]:
+        """The pairs in batches of at most `validation.batch_tokens` tokens a side; a pair with a longer side is a batch of its own."""
+        budget = self.recipe.validation.batch_tokens
+        lengths = self.corpus.source_lengths, self.corpus.target_lengths
+        fits = np.maximum(*lengths) <= budget
+        fitting_pairs = np.flatnonzero(fits)
+        if len(fitting_pairs):
+            sides = (side[fits] for side in lengths)
+            for batch in plan_batches(*sides, source_tokens=budget, target_tokens=budget, seed=0, epoch=0):
+                yield fitting_pairs[batch]
+        yield from np.flatnonzero(~fits)[:, None]
+
+    @property
+    def _longest(self) -> int:
+        """Tokens."""
+        return int(np.maximum(self.corpus.source_lengths, self.corpus.target_lengths).max())
