@@ -173,6 +173,12 @@ def with_bomb(folder: Path) -> None:
     torch.save({"model.shared.weight": Bomb(folder.parent / "exploded")}, folder / "pytorch_model.bin")
 
 
+def with_stride_0(folder: Path) -> None:
+    weights = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    torch.save({**weights, "model.shared.weight": torch.ones(1, 1).expand(10**6, 10**6)}, folder / "pytorch_model.bin")
+
+
 HOSTILE: dict[str, tuple[Callable[[Path], None], str]] = {
     "no model": (lambda folder: (folder / "config.json").unlink(), r"has no config\.json"),
     "another kind": (changed_json("config.json", model_type="t5"), "of the type 't5', not a Marian model"),
@@ -198,6 +204,13 @@ HOSTILE: dict[str, tuple[Callable[[Path], None], str]] = {
     ),
     "a tokenizer too large": (changed_json("vocab.json", superfluous=5000), "the token id 5000, and the model embeds"),
     "another padding": (changed_json("config.json", pad_token_id=1), "pad_token_id is 2 and the model's 1"),
+    "a huge width": (changed_json("config.json", d_model=10**12), r"d_model is 1,000,000,000,000, and no weight is larger"),
+    "a huge vocabulary": (changed_json("config.json", vocab_size=10**12), "vocab_size is 1,000,000,000,000"),
+    "huge numbers of layers": (changed_json("config.json", decoder_layers=10**9), "decoder_layers is 1,000,000,000"),
+    "a layer more": (changed_json("config.json", encoder_layers=3), "lack the layer 2 of the encoder"),
+    "no heads": (changed_json("config.json", encoder_attention_heads=0), "encoder_attention_heads is 0; it must be a whole number from 1"),
+    "endless positions": (changed_json("config.json", max_position_embeddings=10**12), "max_position_embeddings is 1,000,000,000,000"),
+    "stride 0": (with_stride_0, "of 1,000,000,000,000 numbers, of which the file has fewer"),
     "code": (with_bomb, "would have to run .*which may do anything. Nothing was run"),
 }  # fmt: skip
 

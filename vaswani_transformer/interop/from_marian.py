@@ -1,21 +1,26 @@
 """A `MarianMTModel`, such as OPUS-MT's, as our model: the same function under the same names."""
 
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import MarianMTModel, MarianTokenizer, PreTrainedTokenizerBase
+from safetensors import SafetensorError, safe_open
+from transformers import MarianConfig, MarianMTModel, MarianTokenizer, PreTrainedTokenizerBase
 
 from ..configuration_vaswani import VaswaniConfig
 from ..files.json_files import read_json
 from ..modeling_vaswani import VaswaniForConditionalGeneration, sinusoids
 from ..translation.loading import first_line
 from .marian import EPSILON
-from .torch_files import read_torch_file
+from .torch_files import check_layers, check_sizes, check_tensors, read_torch_file
 
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 TOKENIZER_FILES = ("source.spm", "target.spm", "vocab.json")
+
+MOST_POSITIONS = 2**16
+"""No weight bears out how many positions there are: they are computed, and transformers does so as it builds the model."""
 
 SAME = (
     *("vocab_size", "d_model", "encoder_layers", "decoder_layers", "encoder_ffn_dim", "decoder_ffn_dim"),
@@ -34,8 +39,12 @@ def read_marian(folder: Path) -> tuple[MarianMTModel, PreTrainedTokenizerBase]:
         ValueError: a file is damaged or hostile, it is another kind of model, or its parts do not belong together.
     """
     weights = marian_weights(folder)
-    if weights.suffix == ".bin":
-        read_torch_file(weights)
+    shapes = _shapes(weights)
+    try:
+        config = MarianConfig.from_pretrained(folder)
+    except Exception as error:
+        raise ValueError(f"{folder / 'config.json'} is not the configuration of a model ({first_line(error)}); copy it again.") from error
+    _check_sizes(folder / "config.json", config, shapes)
     try:
         model, loading = MarianMTModel.from_pretrained(
             folder,
@@ -111,6 +120,32 @@ def marian_weights(folder: Path) -> Path:
         if not (folder / name).is_file():
             raise FileNotFoundError(f"{folder} has no {name}, which Marian's tokenizer consists of; copy it there.")
     return weights[0]
+
+
+def _shapes(weights: Path) -> dict[str, Sequence[int]]:
+    """The shapes of a file's tensors; those of torch.save are looked at, too."""
+    if weights.suffix == ".bin":
+        return {name: tensor.shape for name, tensor in check_tensors(weights, read_torch_file(weights)).items()}
+    try:
+        with safe_open(weights, "pt") as file:
+            names = file.keys()
+            return {name: file.get_slice(name).get_shape() for name in names}
+    except SafetensorError as error:
+        raise ValueError(
+            f"{weights} and config.json do not make a Marian model ({error}); copy both again from where they came."
+        ) from error
+
+
+def _check_sizes(where: Path, config: MarianConfig, shapes: dict[str, Sequence[int]]) -> None:
+    """Refuse sizes for which transformers would set memory aside before it looks at the weights."""
+    layers = {side: getattr(config, f"{side}_layers") for side in ("encoder", "decoder")}
+    entries = {} if config.decoder_vocab_size is None else {"decoder_vocab_size": config.decoder_vocab_size}
+    sizes = {name: getattr(config, name) for name in SAME if name == "d_model" or name.endswith(("_size", "_dim", "_heads"))}
+    check_sizes(where, {**sizes, **entries}, shapes.values())
+    check_sizes(where, {f"{side}_layers": number for side, number in layers.items()}, [(len(shapes),)])
+    check_layers(where, layers, shapes)
+    if not 0 < config.max_position_embeddings <= MOST_POSITIONS:
+        raise ValueError(f"{where}: max_position_embeddings is {config.max_position_embeddings:,}; from 1 to {MOST_POSITIONS:,} can be.")
 
 
 def _tokenizer(folder: Path, config: Any) -> PreTrainedTokenizerBase:
