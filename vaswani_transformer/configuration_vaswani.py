@@ -11,6 +11,14 @@ from typing import Any, Literal
 from huggingface_hub.dataclasses import strict
 from transformers import PreTrainedConfig
 
+PAPER_SEARCH: dict[str, Any] = {
+    "num_beams": 4,
+    "length_penalty": 0.6,
+    "length_penalty_type": "gnmt",
+    "extra_length": 50,
+}
+"""What the paper searched with, as entries of a `GenerationConfig`."""
+
 PRESETS: dict[str, dict[str, Any]] = {
     "tiny": {
         "d_model": 128,

@@ -21,16 +21,9 @@ from transformers.generation.stopping_criteria import EosTokenCriteria, MaxLengt
 from transformers.modeling_outputs import BaseModelOutput
 
 from .beam_search import GnmtBeamSearch, greedy_search, refuse_nan
+from .configuration_vaswani import PAPER_SEARCH
 from .encoder_pass import encode
 from .stepping import UNDERSTOOD, DecoderSteps, can_step, runs_bare, steps_of
-
-PAPER_SEARCH: dict[str, Any] = {
-    "num_beams": 4,
-    "length_penalty": 0.6,
-    "length_penalty_type": "gnmt",
-    "extra_length": 50,
-}
-"""What the paper searched with, as entries of a `GenerationConfig`."""
 
 PREDICTABLE_PROCESSORS = (
     logits_process.ForcedBOSTokenLogitsProcessor,

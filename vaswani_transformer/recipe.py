@@ -15,7 +15,7 @@ from typing import Any, Literal
 import yaml
 from huggingface_hub.errors import StrictDataclassError
 
-from .configuration_vaswani import PRESETS, VaswaniConfig
+from .configuration_vaswani import PAPER_SEARCH, PRESETS, VaswaniConfig
 from .data.sources import AnyCorpus
 from .data.sources.corpus import Corpus, require_language_code
 from .strict_yaml import apply_override, parse, plain, read_mapping, require_above_zero, require_at_least, unknown_key, unknown_value
@@ -240,10 +240,10 @@ class FineTuningSettings:
 class SearchSettings:
     """What goes into `generation_config.json` (paper section 6.1)."""
 
-    num_beams: int = 4
-    length_penalty: float = 0.6
-    length_penalty_type: Literal["gnmt"] | None = "gnmt"
-    extra_length: int = 50
+    num_beams: int = PAPER_SEARCH["num_beams"]
+    length_penalty: float = PAPER_SEARCH["length_penalty"]
+    length_penalty_type: Literal["gnmt"] | None = PAPER_SEARCH["length_penalty_type"]
+    extra_length: int = PAPER_SEARCH["extra_length"]
 
     def __post_init__(self) -> None:
         require_at_least(self, 1, "num_beams")

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.translation.contestant import Contestant
+from vaswani_transformer.configuration_vaswani import PAPER_SEARCH
 from vaswani_transformer.files.json_files import read_json
 from vaswani_transformer.interop.length_penalty import GNMT_AS_POWER
 from vaswani_transformer.interop.marian import export_marian
 
-EXTRA_LENGTH = 50
+EXTRA_LENGTH = PAPER_SEARCH["extra_length"]
 """The limit of those whose settings cannot count from each source, where the checkpoint names no other."""
 
 

@@ -13,7 +13,7 @@ from ..configuration_vaswani import VaswaniConfig
 from ..files.json_files import read_json
 from ..modeling_vaswani import VaswaniForConditionalGeneration, sinusoids
 from ..translation.loading import first_line
-from .marian import EPSILON
+from .marian import EPSILON, SAME
 from .torch_files import check_layers, check_sizes, check_tensors, read_torch_file
 
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
@@ -21,14 +21,6 @@ TOKENIZER_FILES = ("source.spm", "target.spm", "vocab.json")
 
 MOST_POSITIONS = 2**16
 """No weight bears out how many positions there are: they are computed, and transformers does so as it builds the model."""
-
-SAME = (
-    *("vocab_size", "d_model", "encoder_layers", "decoder_layers", "encoder_ffn_dim", "decoder_ffn_dim"),
-    *("encoder_attention_heads", "decoder_attention_heads", "activation_function", "dropout"),
-    *("attention_dropout", "activation_dropout", "scale_embedding", "tie_word_embeddings", "use_cache"),
-    *("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id"),
-)
-"""Settings that bear the same name here and there, and mean the same."""
 
 
 def read_marian(folder: Path) -> tuple[MarianMTModel, PreTrainedTokenizerBase]:

@@ -30,6 +30,14 @@ EPSILON = 1e-5
 LONGEST = 512
 """Tokens of a translation at most: Marian's settings cannot count from the source's length."""
 
+SAME = (
+    *("vocab_size", "d_model", "encoder_layers", "decoder_layers", "encoder_ffn_dim", "decoder_ffn_dim"),
+    *("encoder_attention_heads", "decoder_attention_heads", "activation_function", "dropout"),
+    *("attention_dropout", "activation_dropout", "scale_embedding", "tie_word_embeddings", "use_cache"),
+    *("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id"),
+)
+"""Settings that bear the same name here and there, and mean the same."""
+
 Tensors = dict[str, torch.Tensor]
 
 
@@ -174,16 +182,10 @@ def _writing(name: str, module: nn.Linear | nn.LayerNorm, scale: float, order: t
 
 def marian_configuration(config: VaswaniConfig) -> dict[str, Any]:
     """A config.json that means the same to old and new releases; every default that differs between them is named."""
-    same = (
-        *("vocab_size", "d_model", "encoder_layers", "decoder_layers", "encoder_ffn_dim", "decoder_ffn_dim"),
-        *("encoder_attention_heads", "decoder_attention_heads", "activation_function", "dropout"),
-        *("attention_dropout", "activation_dropout", "scale_embedding", "use_cache", "is_encoder_decoder"),
-        *("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id", "tie_word_embeddings"),
-    )
     return {
         "architectures": ["MarianMTModel"],
         "model_type": "marian",
-        **{name: getattr(config, name) for name in same},
+        **{name: getattr(config, name) for name in (*SAME, "is_encoder_decoder")},
         "decoder_vocab_size": config.decoder_entries,
         "share_encoder_decoder_embeddings": config.has_one_embedding,
         "max_position_embeddings": max(config.max_position_embeddings, LONGEST),
