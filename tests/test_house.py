@@ -21,6 +21,7 @@ PACKAGE = "vaswani_transformer"
 # evaluation, which must never import training, comes before it; the engine, which tells the whole story, comes after its parts.
 LAYERS: list[list[tuple[str, ...]]] = [
     [("configuration_vaswani",)],
+    [("layers",)],
     [("packing",)],
     [("bare_layers",)],
     [("encoder_pass", "decoder_step")],

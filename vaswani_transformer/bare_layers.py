@@ -10,12 +10,19 @@ from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import nn
-from torch.nn.functional import layer_norm, linear, scaled_dot_product_attention, softmax
+from torch.nn.functional import layer_norm, linear, scaled_dot_product_attention
 from torch.nn.modules.module import _has_any_global_hook
 from transformers.activations import ACT2CLS
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
+from .layers import (
+    VaswaniCrossAttention,
+    VaswaniDecoderLayer,
+    VaswaniEncoderLayer,
+    VaswaniSelfAttention,
+    attention,
+)
 from .packing import Function, PackedLinear
 
 Module = TypeVar("Module", bound=nn.Module)
@@ -27,8 +34,7 @@ MANY_SENTENCES = 16
 class BareLayer:
     """What an encoder's and a decoder's layers share: self-attention's projections and the feed-forward network."""
 
-    def __init__(self, layer: Any) -> None:
-        """`layer` is a `VaswaniLayer` with self-attention."""
+    def __init__(self, layer: VaswaniEncoderLayer | VaswaniDecoderLayer) -> None:
         own = layer.self_attn
         self.heads, self.width, self.scaling = own.num_heads, own.head_dim, own.scaling
         self.joint = None if own.qkv_proj is None else bare(own.qkv_proj)
@@ -65,19 +71,8 @@ def attend(
     if len(queries) < MANY_SENTENCES or queries.device.type != "cpu":
         found = scaled_dot_product_attention(queries, keys, values, attn_mask=mask, scale=scaling)
     else:
-        found = torch.matmul(attention_weights(queries, keys, mask, scaling), values)
+        found, _ = attention(queries, keys, values, mask, scaling)
     return found.transpose(1, 2).reshape(-1, queries.shape[1] * queries.shape[3])
-
-
-def attention_weights(queries: torch.Tensor, keys: torch.Tensor, mask: torch.Tensor | None, scaling: float) -> torch.Tensor:
-    """softmax(Q K^T / sqrt(d_k)) of equation 1, `[B, H, T, positions]`; `mask` is added to the scores, and `scaling` is 1 / sqrt(d_k)."""
-    scores = torch.matmul(queries * scaling, keys.transpose(-2, -1))
-    if mask is not None:
-        scores = scores + mask
-        if scores.dtype == torch.float16:
-            # Here alone the sum overflows; where a row sees nothing at all, softmax would give NaN.
-            scores = scores.clamp(min=torch.finfo(scores.dtype).min)
-    return softmax(scores, dim=-1)
 
 
 def bare(module: nn.Module) -> Function:
@@ -138,7 +133,8 @@ def replaceable(written: type[Module], heeds_training: bool = True) -> type[Modu
     return written
 
 
-replaceable(nn.Dropout)
+for ours in (nn.Dropout, VaswaniSelfAttention, VaswaniCrossAttention, VaswaniEncoderLayer, VaswaniDecoderLayer):
+    replaceable(ours)
 for basic in (nn.Linear, nn.LayerNorm, nn.Embedding, nn.ModuleList, nn.Identity, PackedLinear):
     replaceable(basic, heeds_training=False)
 for elementwise in ACT2CLS.values():

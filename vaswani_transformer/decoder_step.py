@@ -9,12 +9,13 @@ K = d_k = d_v.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import cast
 
 import torch
 from torch import nn
 
 from .bare_layers import BareLayer, Unpadded, attend, bare
+from .layers import EmbeddedTokens, VaswaniAttention, VaswaniCrossAttention, VaswaniDecoderLayer, attention_weights
 from .packing import Function, PackedLinear
 
 
@@ -24,20 +25,21 @@ class DecoderStep:
     AHEAD = 64
     """For how many positions at once vectors are made."""
 
-    def __init__(self, model: Any, source: torch.Tensor, source_mask: torch.Tensor | None) -> None:
+    def __init__(self, decoder: EmbeddedTokens, to_vocabulary: nn.Module, source: torch.Tensor, source_mask: torch.Tensor | None) -> None:
         """Begin.
 
         Args:
-            model: a `VaswaniForConditionalGeneration`.
+            decoder: a `VaswaniDecoder`.
+            to_vocabulary: the map before the softmax.
             source: `[B, S, D]`.
             source_mask: `[B, S]`, 0 on padding, or `None` where there is none.
         """
-        self.decoder = model.get_decoder()
+        self.decoder = decoder
         self.embeddings = self.decoder.embed_tokens
         self.scale = self.decoder.config.d_model**0.5 if self.decoder.config.scale_embedding else 1.0
         encoded = Unpadded(source, source_mask)
-        self.layers = [LayerStep(layer, encoded) for layer in self.decoder.layers]
-        self.to_vocabulary, self.offset = less_offset(model.lm_head)
+        self.layers = [LayerStep(cast(VaswaniDecoderLayer, layer), encoded) for layer in self.decoder.layers]
+        self.to_vocabulary, self.offset = less_offset(to_vocabulary)
         self.positions = source.new_empty((0, source.shape[-1]))
         self.length = 0
 
@@ -85,7 +87,7 @@ class DecoderStep:
 class LayerStep(BareLayer):
     """One `VaswaniDecoderLayer`, with the keys and values of its past, `[2, B, H, positions, K]`, in room for more of each."""
 
-    def __init__(self, layer: Any, encoded: Unpadded) -> None:
+    def __init__(self, layer: VaswaniDecoderLayer, encoded: Unpadded) -> None:
         super().__init__(layer)
         kind = FoldedSource if can_fold(layer.encoder_attn, encoded) else Source
         self.source = kind(layer.encoder_attn, encoded)
@@ -131,7 +133,7 @@ class LayerStep(BareLayer):
 class Source:
     """A `VaswaniCrossAttention` over one batch of sources, their keys and values computed once."""
 
-    def __init__(self, attention: Any, encoded: Unpadded) -> None:
+    def __init__(self, attention: VaswaniCrossAttention, encoded: Unpadded) -> None:
         self.heads, self.width, self.scaling = attention.num_heads, attention.head_dim, attention.scaling
         self.query, self.out = bare(attention.q_proj), bare(attention.out_proj)
         self.memory = torch.stack(keys_and_values(attention, encoded))
@@ -158,7 +160,7 @@ class FoldedSource:
     projection has d_k; a step then reads neither weights nor keys and values. Of several sources there is too much of it to read.
     """
 
-    def __init__(self, attention: Any, encoded: Unpadded) -> None:
+    def __init__(self, attention: VaswaniCrossAttention, encoded: Unpadded) -> None:
         query, out, self.heads = attention.q_proj, attention.out_proj, attention.num_heads
         keys, values = keys_and_values(attention, encoded)
         keys = keys * attention.scaling
@@ -175,7 +177,7 @@ class FoldedSource:
     def __call__(self, x: torch.Tensor, sentences: int) -> torch.Tensor:
         """What `x` `[B * T, D]` finds in its source, `[B * T, D]`."""
         scores = torch.baddbmm(self.shift, x.view(sentences, -1, x.shape[-1]), self.keys)  # [B, T, H * S]
-        weights = scores.unflatten(-1, (self.heads, -1)).softmax(-1).flatten(-2)
+        weights = attention_weights(scores.unflatten(-1, (self.heads, -1))).flatten(-2)
         return torch.baddbmm(self.bias, weights, self.values).flatten(0, 1)
 
     def keep(self, sentences: Sequence[int]) -> None:
@@ -190,7 +192,7 @@ def move(part: torch.Tensor, sentences: Sequence[int], dim: int) -> None:
             part.select(dim, place).copy_(part.select(dim, sentence))
 
 
-def keys_and_values(attention: Any, encoded: Unpadded) -> list[torch.Tensor]:
+def keys_and_values(attention: VaswaniAttention, encoded: Unpadded) -> list[torch.Tensor]:
     """Of the sources, `[B, H, S, K]` each, 0 on padding."""
     return [
         attention.split_heads(encoded.spread(bare(projection)(encoded.rows)).view(*encoded.shape, -1))
@@ -206,7 +208,7 @@ def less_offset(module: nn.Module) -> tuple[Function, float]:
     return function, 0.0
 
 
-def can_fold(attention: Any, encoded: Unpadded) -> bool:
+def can_fold(attention: VaswaniAttention, encoded: Unpadded) -> bool:
     """Whether `FoldedSource` is for plain weights and these sources: one, short, in a precision that bears a product more."""
     are_plain = all(type(part) in (nn.Linear, PackedLinear) for part in (attention.q_proj, attention.out_proj))
     sentences, positions = encoded.shape

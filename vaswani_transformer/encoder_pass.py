@@ -6,19 +6,20 @@ sentences are rows of one matrix; only attention sees them in their places. The 
 Shapes: B sentences, S positions, R real tokens, D = d_model.
 """
 
-from typing import Any
+from typing import cast
 
 import torch
 
 from .bare_layers import BareLayer, Unpadded, attend
+from .layers import EmbeddedTokens, VaswaniEncoderLayer
 
 
-def encode(encoder: Any, input_ids: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+def encode(encoder: EmbeddedTokens, input_ids: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
     """What `encoder`, a `VaswaniEncoder`, makes of `input_ids` `[B, S]` under `mask` `[B, S]`, 0 on padding: `[B, S, D]`."""
     tokens = Unpadded(encoder.add_positions(encoder.embed(input_ids, None), mask), mask)
     x = tokens.rows
     for layer in encoder.layers:
-        x = _through(BareLayer(layer), x, tokens)
+        x = _through(BareLayer(cast(VaswaniEncoderLayer, layer)), x, tokens)
     return tokens.spread(x).view(*tokens.shape, -1)
 
 

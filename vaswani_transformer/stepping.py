@@ -174,7 +174,8 @@ class DecoderSteps:
     def __init__(self, model: Any, prompts: torch.Tensor, model_kwargs: dict[str, Any], beams: int) -> None:
         """`prompts` is `[B, P]`, and the tensors of `model_kwargs` have B * beams rows."""
         source, mask = model_kwargs["encoder_outputs"][0], model_kwargs.get("attention_mask")
-        self.step = DecoderStep(model, source[::beams], None if mask is None else mask[::beams])
+        parts = model.get_decoder(), model.get_output_embeddings()
+        self.step = DecoderStep(*parts, source[::beams], None if mask is None else mask[::beams])
         self.offset = self.step.offset
         self.prompts, self.beams, self.dtype = prompts, beams, source.dtype
         self.past = source.new_zeros((len(prompts), beams, prompts.shape[1]))

@@ -34,6 +34,7 @@ TOKENIZERS = (
 TOKENIZER_FILES = (*(name for names in TOKENIZERS for name in names), "target_vocab.json")
 CODE_FILES = (
     "configuration_vaswani.py",
+    "layers.py",
     "modeling_vaswani.py",
     "packing.py",
     "bare_layers.py",

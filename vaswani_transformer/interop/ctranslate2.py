@@ -20,7 +20,7 @@ from ..beam_search import Penalty
 from ..configuration_vaswani import VaswaniConfig
 from ..decoding import PaperSearch
 from ..files.json_files import read_json
-from ..modeling_vaswani import check_ids
+from ..layers import check_ids
 from .length_penalty import GNMT_AS_POWER
 
 try:

@@ -17,7 +17,8 @@ from torch import nn
 
 from ..configuration_vaswani import CODE_IN_FOLDER
 from ..files.atomic_folder import new_folder
-from ..modeling_vaswani import VaswaniAttention, VaswaniStack, sinusoids
+from ..layers import VaswaniAttention, sinusoids
+from ..modeling_vaswani import VaswaniStack
 from .original import Original, read_original
 
 QUANTIZATIONS = ("int8", "int8_float32", "bfloat16", "float16")

@@ -11,7 +11,8 @@ from transformers import MarianConfig, MarianMTModel, MarianTokenizer, PreTraine
 
 from ..configuration_vaswani import VaswaniConfig
 from ..files.json_files import read_json
-from ..modeling_vaswani import VaswaniForConditionalGeneration, sinusoids
+from ..layers import sinusoids
+from ..modeling_vaswani import VaswaniForConditionalGeneration
 from ..translation.loading import first_line
 from .marian import EPSILON, SAME
 from .torch_files import check_layers, check_sizes, check_tensors, read_torch_file

@@ -20,7 +20,8 @@ from torch import nn
 from ..configuration_vaswani import VaswaniConfig
 from ..files.atomic_folder import new_folder
 from ..files.json_files import read_json, write_json
-from ..modeling_vaswani import VaswaniAttention, VaswaniForConditionalGeneration, VaswaniStack
+from ..layers import VaswaniAttention
+from ..modeling_vaswani import VaswaniForConditionalGeneration, VaswaniStack
 from .length_penalty import GNMT_AS_POWER
 from .original import Original, read_original
 
