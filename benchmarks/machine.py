@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,7 @@ from typing import Any
 import torch
 
 from benchmarks.stopwatch import Stopwatch
-from vaswani_transformer.evaluation.report import command_line
-from vaswani_transformer.training.cost import hardware, versions
+from vaswani_transformer.provenance import command_line, hardware, versions
 
 _MATRIX_INSTRUCTIONS = (
     *("avx2", "avx512f", "avx_vnni", "avx512_vnni", "avx512_bf16", "avx512_fp16"),
@@ -81,4 +79,5 @@ def instructions(cpuinfo: Path) -> list[str]:
 
 def software(packages: Iterable[str]) -> dict[str, str]:
     """Versions of Python, of what the package stands on, and of those of `packages` that are installed."""
-    return versions() | {name: version(name) for name in packages if find_spec(name) is not None}
+    basis = ("torch", "transformers", "tokenizers", "accelerate")
+    return versions(*basis, *(name for name in packages if find_spec(name) is not None))

@@ -33,7 +33,7 @@ LAYERS: list[list[tuple[str, ...]]] = [
     [("strict_yaml",)],
     [("data.builtin",)],
     [("data.sources",)],
-    [("recipe", "run_folder")],
+    [("recipe", "run_folder", "provenance")],
     [("interop.length_penalty",)],
     [("interop.ctranslate2",)],  # an engine, which the door in translation opens
     [("translation",)],

@@ -2,13 +2,9 @@
 
 import dataclasses
 import hashlib
-import platform
-import shlex
-import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +15,7 @@ from ..data.sources.corpus import Corpus, SentencePair
 from ..files.checksums import file_sha256
 from ..files.json_files import read_json, write_json
 from ..languages import target_languages
+from ..provenance import command_line, versions
 from ..recipe import Recipe, load_recipe
 from ..run_folder import RunFolder
 from ..translation.loading import load_checkpoint, local_folder
@@ -26,7 +23,6 @@ from ..translation.translate import translate
 from .bleu import METRICS, score
 
 SAMPLES = 10
-_COMMAND = "vaswani"
 ON_VALIDATION = "on_validation"
 """In `evaluation.json`, true where the recipe names no test set, so that the validation set was scored in its place."""
 
@@ -258,31 +254,14 @@ def _check_published(published: Sequence[PublishedScore], test_sets: Mapping[str
 
 def _circumstances() -> dict[str, Any]:
     """How, when and with what software the measurement was made."""
-    packages = {name: _version(name) for name in _PACKAGES}
     return {
         "command": command_line(),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "versions": {"python": platform.python_version(), **packages},
+        "versions": versions(*_PACKAGES),
     }
-
-
-def command_line() -> str:
-    """The command line as it can be typed again; where the program lies on this machine is nobody's business."""
-    program = Path(sys.argv[0]).absolute()
-    if program.name == _COMMAND or program == Path(__file__).parents[1] / "__main__.py":
-        return shlex.join([_COMMAND, *sys.argv[1:]])
-    shown = program.relative_to(Path.cwd()) if program.is_relative_to(Path.cwd()) else Path(program.name)
-    return shlex.join(["python", str(shown), *sys.argv[1:]])
 
 
 def _device_name(device: torch.device) -> str:
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     return f"CPU (threads: {torch.get_num_threads()})" if device.type == "cpu" else device.type
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:  # a checkout that was never installed has no metadata
-        return "checkout"

@@ -1,11 +1,4 @@
-"""What a training costs and on what it ran: the facts of `training.json`."""
-
-import platform
-from importlib.metadata import version
-from pathlib import Path
-from typing import Any
-
-import torch
+"""What a training costs."""
 
 from ..configuration_vaswani import VaswaniConfig
 
@@ -42,27 +35,3 @@ def training_flops(config: VaswaniConfig, sentences: int, source_length: int, ta
         target_length * decoder_weights + source_length * cross_weights + (target_length**2 + target_length * source_length) * decoder_heads
     )
     return 6.0 * (sentences * (encoder + decoder) + config.decoder_entries * config.d_model * target_tokens)
-
-
-def hardware(device: torch.device, processes: int) -> dict[str, Any]:
-    """Names and numbers of the machine this rank runs on."""
-    facts: dict[str, Any] = {"cpu": _cpu_name(), "threads": torch.get_num_threads(), "processes": processes}
-    if device.type == "cuda":
-        facts["gpu"] = torch.cuda.get_device_name(device)
-    return facts
-
-
-def versions() -> dict[str, str]:
-    """Of Python and the packages that decide what a training computes."""
-    packages = ("torch", "transformers", "tokenizers", "accelerate")
-    return {"python": platform.python_version(), **{package: version(package) for package in packages}}
-
-
-def _cpu_name() -> str:
-    """Linux knows the processor's name; other systems at least its architecture."""
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        for line in cpuinfo.read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()

@@ -17,12 +17,12 @@ from accelerate.tracking import get_available_trackers
 from accelerate.utils import DistributedDataParallelKwargs, InitProcessGroupKwargs, broadcast_object_list
 
 from ..files.json_files import read_json, write_json
+from ..provenance import hardware, versions
 from ..recipe import Recipe
 from ..run_folder import RunFolder
 from .averaging import average_checkpoints
 from .building import adapt, build_model
 from .checkpoints import best_checkpoints, prune_checkpoints, save_checkpoint, validations_without_gain, window_to_average
-from .cost import hardware, versions
 from .heap import keep_freed_memory
 from .interruption import Interruption
 from .loss import TranslationLoss
@@ -295,7 +295,7 @@ class Training:
             "world_size": self.accelerator.num_processes,
             "precision": self.settings.precision,
             "hardware": hardware(self.accelerator.device, self.accelerator.num_processes),
-            "versions": versions(),
+            "versions": versions("torch", "transformers", "tokenizers", "accelerate"),
             "best_checkpoint": self._best_checkpoint(),
             "stopped_early": self._is_out_of_patience,
             "averaged_checkpoints": list(averaged),

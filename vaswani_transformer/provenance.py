@@ -1,0 +1,51 @@
+"""With what a result was made, as its file notes it: the command, the software, the machine."""
+
+import platform
+import shlex
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+_COMMAND = "vaswani"
+
+
+def command_line() -> str:
+    """The command line as it can be typed again; where the program lies on this machine is nobody's business."""
+    program = Path(sys.argv[0]).absolute()
+    if program.name == _COMMAND or program == Path(__file__).with_name("__main__.py"):
+        return shlex.join([_COMMAND, *sys.argv[1:]])
+    shown = program.relative_to(Path.cwd()) if program.is_relative_to(Path.cwd()) else Path(program.name)
+    return shlex.join(["python", str(shown), *sys.argv[1:]])
+
+
+def versions(*packages: str) -> dict[str, str]:
+    """Of Python and of `packages`; "checkout" for one that runs without having been installed."""
+    return {"python": platform.python_version(), **{package: _version(package) for package in packages}}
+
+
+def hardware(device: torch.device, processes: int) -> dict[str, Any]:
+    """Names and numbers of the machine this rank runs on."""
+    facts: dict[str, Any] = {"cpu": _cpu_name(), "threads": torch.get_num_threads(), "processes": processes}
+    if device.type == "cuda":
+        facts["gpu"] = torch.cuda.get_device_name(device)
+    return facts
+
+
+def _cpu_name() -> str:
+    """Linux knows the processor's name; other systems at least its architecture."""
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:  # a checkout that was never installed has no metadata
+        return "checkout"
