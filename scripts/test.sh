@@ -19,6 +19,7 @@ contract=(
     tests/test_registration.py
     tests/test_pipeline_translation.py
     tests/test_sentence_splitting.py
+    tests/test_search_settings.py
     tests/test_published_code.py
     tests/test_decoding.py
     tests/test_beam_search.py

@@ -27,7 +27,7 @@ LAYERS: list[list[tuple[str, ...]]] = [
     [("encoder_pass", "decoder_step")],
     [("stepping",)],
     [("beam_search",)],
-    [("languages", "sentence_splitting")],
+    [("languages", "sentence_splitting", "search_settings")],
     [("modeling_vaswani", "decoding", "pipeline_translation")],
     [("files",)],
     [("strict_yaml",)],

@@ -384,6 +384,17 @@ def test_the_language_is_found_where_it_is_named(ours: TranslationPipeline, toke
     assert translator("translation_de_to_en", split_sentences=True)(german) == expected
     with pytest.raises(ValueError, match='not known here; pass its code, such as split_sentences="en"'):
         ours(german, split_sentences=True)
+    for inputs in (german, [german], iter([german])):
+        with pytest.raises(ValueError, match="split_sentences is 'klingon', which is no language's code"):
+            ours(inputs, split_sentences="klingon")
+
+
+def test_half_a_surrogate_pair_is_no_text(ours: TranslationPipeline) -> None:
+    sentence = r"holds half a surrogate pair at character 3, which is not text: 'a \\ud800' \(str\); repair it"
+    for settings in ({}, {"split_sentences": "en"}):
+        for inputs in ("a \ud800", ["a", "a \ud800"], iter(["a \ud800"])):
+            with pytest.raises(ValueError, match=sentence):
+                list(ours(inputs, **settings))
 
 
 @pytest.mark.parametrize(

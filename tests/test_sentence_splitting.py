@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vaswani_transformer.sentence_splitting import LONGEST_SPLIT, join_sentences, split_sentences
+from vaswani_transformer.sentence_splitting import LONGEST_SPLIT, check_language, join_sentences, split_sentences
 
 ODD = st.text(st.sampled_from("aZ. !?\"'()\n\r\t\u00a0\u3000\u2028。！1\x85\x0c“”’é😀"), max_size=40)
 
@@ -52,3 +52,14 @@ def test_a_text_the_library_fails_on_is_named(monkeypatch: pytest.MonkeyPatch) -
 )
 def test_sentences_do_not_run_into_each_other(sentences: list[str], gaps: list[str], text: str) -> None:
     assert join_sentences(sentences, gaps) == text
+
+
+@pytest.mark.parametrize("code", ["en", "de-CH", "pt_BR", "yue", "EN", "eng_Latn", "zh-Hant-TW"])
+def test_a_languages_code_is_one(code: str) -> None:
+    check_language(code)
+
+
+@pytest.mark.parametrize("code", ["klingon", "english", "", "e", "en de", "-de", "de-"])
+def test_what_is_no_languages_code_is_refused(code: str) -> None:
+    with pytest.raises(ValueError, match=f'^split_sentences is {code!r}, which is no language\'s code; .* such as "en"'):
+        check_language(code)

@@ -23,6 +23,7 @@ from transformers.modeling_outputs import BaseModelOutput
 from .beam_search import GnmtBeamSearch, greedy_search, refuse_nan
 from .configuration_vaswani import PAPER_SEARCH
 from .encoder_pass import encode
+from .search_settings import check_numbers, check_token_ids
 from .stepping import UNDERSTOOD, DecoderSteps, can_step, runs_bare, steps_of
 
 PREDICTABLE_PROCESSORS = (
@@ -59,6 +60,8 @@ class PaperSearch(GenerationMixin):
         prepared, model_kwargs = super()._prepare_generation_config(generation_config, **kwargs)
         for name in ("length_penalty_type", "extra_length"):
             setattr(prepared, name, model_kwargs.pop(name, getattr(prepared, name, None)))
+        check_numbers(vars(prepared))
+        check_token_ids(vars(prepared), self.config.decoder_entries)
         check_search_settings(prepared)
         vars(prepared).pop("_runs_bare", None)  # of a search before, with these settings
         return prepared, model_kwargs

@@ -13,7 +13,8 @@ from transformers import Pipeline
 from transformers.utils import logging
 
 from .languages import language_prefix, languages_of, prefixed, target_languages
-from .sentence_splitting import join_sentences, split_sentences
+from .search_settings import check_numbers
+from .sentence_splitting import check_language, join_sentences, split_sentences
 
 logger = logging.get_logger(__name__)
 
@@ -76,8 +77,9 @@ class TranslationPipeline(Pipeline):
 
         Raises:
             TypeError: something is not a string.
-            ValueError: a model of several target languages without `tgt_lang`, or asked for one that it does not have;
-                `split_sentences` without a language, or with several translations of each input or their token ids.
+            ValueError: text with half a surrogate pair; a setting that no search can have; a model of several target languages
+                without `tgt_lang`, or asked for one that it does not have; `split_sentences` without a language's code, or with
+                several translations of each input or their token ids.
         """
         split = self._split_sentences if split_sentences is None else split_sentences
         if isinstance(inputs, str):
@@ -143,6 +145,7 @@ class TranslationPipeline(Pipeline):
                 "Where sentences end depends on the language, which is not known here; pass its code, such as "
                 'split_sentences="en", or name it in the task, such as pipeline("translation_en_to_de", ...).'
             )
+        check_language(language)
         return language
 
     def _check_that_sentences_join(self, settings: dict[str, Any]) -> None:
@@ -174,6 +177,7 @@ class TranslationPipeline(Pipeline):
         **search: Any,
     ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
         """Sort the caller's settings by the step that needs them."""
+        check_numbers({**(generate_kwargs or {}), **search})
         if tgt_lang is not None and self._is_ours():
             language_prefix(self.tokenizer, tgt_lang)  # one that the model does not have is an error at once
         if src_lang is None and tgt_lang is None:
@@ -296,10 +300,21 @@ def task_settings(config: Any, task: str | None) -> dict[str, Any]:
 
 
 def check_text(text: Any, what: str) -> None:
-    """Raise a `TypeError` unless `text` is a string."""
+    """Raise a `TypeError` unless `text` is a string, and a `ValueError` where it holds half a surrogate pair."""
     if not isinstance(text, str):
         hint = "; of a data set's rows, pass one column: KeyDataset(dataset, column)" if isinstance(text, dict) else ""
         raise TypeError(f"{what} is {described(text)} and not a string{hint}.")
+    if (position := half_pair(text)) is not None:
+        raise ValueError(f"{what} holds half a surrogate pair at character {position}, which is not text: {described(text)}; repair it.")
+
+
+def half_pair(text: str) -> int | None:
+    """The number of the first character, from 1, that is half of a surrogate pair. No encoding has it, and no tokenizer takes it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        return error.start + 1
+    return None
 
 
 def described(value: Any) -> str:

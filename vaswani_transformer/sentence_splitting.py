@@ -41,6 +41,15 @@ def split_sentences(text: str, language: str) -> tuple[list[str], list[str]]:
     return sentences, gaps
 
 
+def check_language(code: str) -> None:
+    """Raise a `ValueError` for what is no language's code, such as "english": sentencex would split by its rules for English."""
+    if not re.fullmatch(r"[A-Za-z]{2,3}([-_]\w+)*", code):
+        raise ValueError(
+            f'split_sentences is {code!r}, which is no language\'s code; give one of two or three letters, such as "en", "de-CH" or "yue". '
+            "sentencex has rules for about 300 of them, and splits others as English."
+        )
+
+
 def _pieces(text: str, language: str) -> Iterator[str]:
     """The text in pieces of at most one sentence and the white space beside it."""
     try:

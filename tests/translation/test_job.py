@@ -117,6 +117,8 @@ def test_settings_that_make_no_sense_are_refused() -> None:
     for columns in ({"hypotheses": 2}, {"scores": True}):
         with pytest.raises(ValueError, match="one translation each"):
             JobSettings(split_language="en", **columns)
+    with pytest.raises(ValueError, match="split_sentences is 'klingon', which is no language's code"):
+        JobSettings(split_language="klingon")
 
 
 def test_the_bar_counts_lines(tmp_path: Path, reverse: Translate, capsys: pytest.CaptureFixture[str]) -> None:

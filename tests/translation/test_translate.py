@@ -120,6 +120,7 @@ def test_half_a_character_is_named(model: MarianMTModel, tokenizer: PreTrainedTo
     [
         ({"num_beams": 0}, "`num_beams` is 0; it must be a whole number from 1."),
         ({"num_beams": "many"}, "`num_beams` is 'many'; it must be a whole number from 1."),
+        ({"length_penalty": "x"}, "`length_penalty` is 'x'; it must be a number."),
         ({"num_return_sequences": -1}, "`num_return_sequences` is -1; it must be a whole number from 1."),
         ({"num_beams": 2, "num_return_sequences": 3}, "3 translations a sentence need as many beams, and `num_beams` is 2."),
     ],

@@ -45,6 +45,7 @@ CODE_FILES = (
     "decoding.py",
     "languages.py",
     "sentence_splitting.py",
+    "search_settings.py",
     "pipeline_translation.py",
 )
 DOCUMENTS = ("README.md", "curves.png", "evaluation.json")

@@ -18,7 +18,7 @@ from tqdm.auto import tqdm
 
 from ..files.compression import compress
 from ..files.lines import LineReader, Window, count_lines, open_input
-from ..sentence_splitting import join_sentences, split_sentences
+from ..sentence_splitting import check_language, join_sentences, split_sentences
 from .output import JobProgress, Output, open_output, skip_finished
 from .processes import gather, processes, share
 from .records import FORMATS, Layout, Records, make_records
@@ -59,6 +59,8 @@ class JobSettings:
             raise ValueError(f"There is no format {self.format!r}; choose one of {', '.join(FORMATS)}.")
         if self.window < 1 or self.hypotheses < 1:
             raise ValueError(f"A window of {self.window} lines, {self.hypotheses} translations a line: both must be at least 1.")
+        if self.split_language is not None:
+            check_language(self.split_language)
         if self.split_language is not None and self.layout.columns > 1:
             raise ValueError(
                 "Texts that are split into sentences have one translation each, without a score; leave out either the splitting, "

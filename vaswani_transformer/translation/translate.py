@@ -12,6 +12,8 @@ from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..languages import language_prefix
+from ..pipeline_translation import half_pair
+from ..search_settings import check_numbers
 
 _SENTENCES_TOKENISED_AT_ONCE = 1000
 _PROBE = "."
@@ -178,10 +180,7 @@ def check_search(generate_kwargs: Mapping[str, Any]) -> None:
     Raises:
         ValueError: the sentence names the setting.
     """
-    for name in ("num_beams", "num_return_sequences"):
-        value = generate_kwargs.get(name, 1)
-        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
-            raise ValueError(f"`{name}` is {value!r}; it must be a whole number from 1.")
+    check_numbers(generate_kwargs)
     wanted, beams = generate_kwargs.get("num_return_sequences") or 1, generate_kwargs.get("num_beams")
     if beams is not None and wanted > beams and not generate_kwargs.get("do_sample"):
         raise ValueError(f"{wanted} translations a sentence need as many beams, and `num_beams` is {beams}.")
@@ -189,11 +188,8 @@ def check_search(generate_kwargs: Mapping[str, Any]) -> None:
 
 def _fault(sentence: str) -> str | None:
     """Why a string is no text, if it is none."""
-    try:
-        sentence.encode()
-    except UnicodeEncodeError as error:
-        return f"half a surrogate pair at character {error.start + 1}, which is not text"
-    return None
+    position = half_pair(sentence)
+    return f"half a surrogate pair at character {position}, which is not text" if position else None
 
 
 def _token_ids(tokenizer: PreTrainedTokenizerBase, sentences: Sequence[str], prefix: list[int]) -> dict[int, list[int]]:

@@ -1,0 +1,53 @@
+"""Settings of `generate` that cannot be meant, each refused in a sentence before a search fails on it, or does not and ignores it.
+
+This file travels with checkpoints.
+"""
+
+import math
+from collections.abc import Mapping
+from numbers import Integral, Real
+from typing import Any
+
+WHOLE_NUMBERS = {
+    "num_beams": 1,
+    "num_return_sequences": 1,
+    "max_length": 1,
+    "max_new_tokens": 1,
+    "min_length": 0,
+    "min_new_tokens": 0,
+    "no_repeat_ngram_size": 0,
+    "encoder_no_repeat_ngram_size": 0,
+    "top_k": 0,
+}
+"""Settings that count something, and the least they can be."""
+
+NUMBERS = ("length_penalty", "repetition_penalty", "encoder_repetition_penalty", "temperature", "top_p", "max_time")
+
+TOKENS = ("eos_token_id", "pad_token_id", "decoder_start_token_id", "forced_bos_token_id", "forced_eos_token_id",
+          "suppress_tokens", "begin_suppress_tokens")  # fmt: skip
+
+
+def check_numbers(settings: Mapping[str, Any]) -> None:
+    """Raise a `ValueError` for a setting that is no number, or not one that it can be; `None` is one that nobody gave."""
+    for name, least in WHOLE_NUMBERS.items():
+        value = _plain(settings.get(name))
+        if value is not None and (isinstance(value, bool) or not isinstance(value, Integral) or value < least):
+            raise ValueError(f"`{name}` is {value!r}; it must be a whole number from {least}.")
+    for name in NUMBERS:
+        value = _plain(settings.get(name))
+        if value is not None and (isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value)):
+            raise ValueError(f"`{name}` is {value!r}; it must be a number.")
+
+
+def check_token_ids(settings: Mapping[str, Any], entries: int) -> None:
+    """Raise a `ValueError` for the id of a token that a vocabulary of so many `entries` does not have."""
+    for name in TOKENS:
+        value = _plain(settings.get(name))
+        for token in value if isinstance(value, list | tuple) else [value]:
+            if token is not None and (isinstance(token, bool) or not isinstance(token, Integral) or not 0 <= int(token) < entries):
+                raise ValueError(f"`{name}` is {value!r}, but the vocabulary has the ids 0 to {entries - 1}.")
+
+
+def _plain(value: Any) -> Any:
+    """Python's own number, or list of numbers, for an array or a tensor."""
+    return value.tolist() if hasattr(value, "tolist") else value
