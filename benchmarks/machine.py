@@ -4,19 +4,12 @@ import os
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from benchmarks.stopwatch import Stopwatch
-from vaswani_transformer.provenance import command_line, hardware, versions
-
-_MATRIX_INSTRUCTIONS = (
-    *("avx2", "avx512f", "avx_vnni", "avx512_vnni", "avx512_bf16", "avx512_fp16"),
-    *("amx_tile", "amx_int8", "amx_bf16", "amx_fp16", "asimddp", "bf16", "i8mm", "sve", "sve2"),
-)
-"""What decides how fast a CPU multiplies matrices, as Linux names it on x86 and on Arm."""
+from vaswani_transformer.provenance import command_line, hardware, instructions, versions
 
 _MATRIX_SIZE = {"cpu": 1024}
 _ACCELERATOR_MATRIX_SIZE = 8192
@@ -63,18 +56,9 @@ def machine(device: torch.device) -> dict[str, Any]:
     return {
         **hardware(device, processes=1),
         "cores": os.cpu_count(),
-        "instructions": instructions(Path("/proc/cpuinfo")),
+        "instructions": instructions(),
         "load_average": round(os.getloadavg()[0], 2),
     }
-
-
-def instructions(cpuinfo: Path) -> list[str]:
-    """Those of the processor's instruction sets that matter here; none on a system that does not list them."""
-    if not cpuinfo.is_file():
-        return []
-    lines = cpuinfo.read_text(encoding="utf-8").splitlines()
-    listed = {flag for line in lines if line.startswith(("flags", "Features")) for flag in line.split()}
-    return [name for name in _MATRIX_INSTRUCTIONS if name in listed]
 
 
 def software(packages: Iterable[str]) -> dict[str, str]:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from .commands import card, compare, convert, evaluate, export, publish, recipes, report, train, translate
+from .commands import card, compare, convert, evaluate, export, info, publish, recipes, report, train, translate
 
 _USERS = (OSError, ValueError, ImportError, FloatingPointError, MemoryError)
 """Errors whose sentence tells the user what to do, here and in all of the package. (ImportError: an extra that is not installed.)"""
@@ -28,6 +28,7 @@ VERBS: dict[str, Callable[..., None] | typer.Typer] = {
     "translate": translate.translate,
     "export": export.export,
     "convert": convert.app,
+    "info": info.info,
 }
 """In the order in which `--help` lists them."""
 
@@ -41,7 +42,9 @@ class OneLineErrors(TyperGroup):
             status = super().main(*args, **settings)
         except typer.TyperException as error:
             command = getattr(getattr(error, "ctx", None), "command_path", "vaswani")
-            status = _tell(f"{error.format_message()} `{command} --help` tells more.", error.exit_code)
+            sentence = error.format_message().replace("Value error, ", "")  # a remark of pydantic's
+            stop = "" if sentence.endswith((".", "?", ")")) else "."
+            status = _tell(f"{sentence}{stop} `{command} --help` tells more.", error.exit_code)
         except _USERS as error:
             if isinstance(error, ImportError) and (error.name or "").startswith(__package__):
                 raise

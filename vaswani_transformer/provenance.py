@@ -11,6 +11,12 @@ import torch
 
 _COMMAND = "vaswani"
 
+_MATRIX_INSTRUCTIONS = (
+    *("avx2", "avx512f", "avx_vnni", "avx512_vnni", "avx512_bf16", "avx512_fp16"),
+    *("amx_tile", "amx_int8", "amx_bf16", "amx_fp16", "asimddp", "bf16", "i8mm", "sve", "sve2"),
+)
+"""What decides how fast a CPU multiplies matrices, as Linux names it on x86 and on Arm."""
+
 
 def command_line() -> str:
     """The command line as it can be typed again; where the program lies on this machine is nobody's business."""
@@ -32,6 +38,15 @@ def hardware(device: torch.device, processes: int) -> dict[str, Any]:
     if device.type == "cuda":
         facts["gpu"] = torch.cuda.get_device_name(device)
     return facts
+
+
+def instructions(cpuinfo: Path = Path("/proc/cpuinfo")) -> list[str]:
+    """Those of the processor's instruction sets that matter here; none on a system that does not list them."""
+    if not cpuinfo.is_file():
+        return []
+    lines = cpuinfo.read_text(encoding="utf-8").splitlines()
+    listed = {flag for line in lines if line.startswith(("flags", "Features")) for flag in line.split()}
+    return [name for name in _MATRIX_INSTRUCTIONS if name in listed]
 
 
 def _cpu_name() -> str:

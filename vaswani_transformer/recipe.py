@@ -124,7 +124,8 @@ class BatchingSettings:
 
     `source_tokens` and `target_tokens` count padded tokens of one update over ALL ranks (paper section 5.1: about 25,000
     each). The update is cut into `micro_batches` equal shares, which the ranks divide among themselves and accumulate: eight
-    devices take one each, one device takes eight after another, and the result is the same.
+    devices take one each, one device takes eight after another, and the result is the same. `None` makes as many as the ranks that begin
+    the run, and the run keeps that number.
 
     Of n_l pairs of each target language l, an epoch draws numbers in proportion to n_l^(1 / `temperature`): at 1 every pair once,
     far above it as many of each language.
@@ -132,7 +133,7 @@ class BatchingSettings:
 
     source_tokens: int = 25_000
     target_tokens: int = 25_000
-    micro_batches: int = 1
+    micro_batches: int | None = None
     max_sentence_tokens: int = 256
     temperature: float = 1.0
 

@@ -157,6 +157,14 @@ def test_ranks_that_cannot_share_evenly_are_refused_by_all(make_recipe: Callable
         assert read_json(run.path / "ends.json")[rank][0] == 1
 
 
+def test_a_recipe_without_micro_batches_starts_on_any_number_of_ranks(make_recipe: Callable[..., Recipe], launch: Launch) -> None:
+    settings = {"updates": 2, "checkpoint_every": 2, "validate_every": 2}
+    named, left_open = (make_recipe({"micro_batches": number}, **settings) for number in (2, None))
+    two, as_many = launch(two={"recipe": named, "ranks": 2}, as_many={"recipe": left_open, "ranks": 2})
+    assert_all_ended_well(two, as_many)
+    assert files(as_many, 2) == files(two, 2)
+
+
 def test_a_first_rank_that_cannot_prepare_the_data_tells_the_others(
     make_recipe: Callable[..., Recipe], launch: Launch, corpus: Path
 ) -> None:

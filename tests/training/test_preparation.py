@@ -17,11 +17,11 @@ from vaswani_transformer.data.sources.hub import HubCorpus
 from vaswani_transformer.files.atomic_file import write_text
 from vaswani_transformer.files.checksums import CHECKSUMS, find_damage
 from vaswani_transformer.files.json_files import read_json
-from vaswani_transformer.recipe import CleaningSettings, Recipe
+from vaswani_transformer.recipe import CleaningSettings, Recipe, load_recipe
 from vaswani_transformer.run_folder import RunFolder
 from vaswani_transformer.training import preparation
 from vaswani_transformer.training.engine import train
-from vaswani_transformer.training.preparation import claim_run_folder, open_prepared_data, prepare_data, sole_training
+from vaswani_transformer.training.preparation import claim_run_folder, open_prepared_data, prepare_data, settle_micro_batches, sole_training
 
 
 def test_what_is_there_is_not_done_again(
@@ -377,3 +377,13 @@ def test_validation_pairs_beyond_a_learned_table_are_told(
     left = len(prepare_data(replace(recipe, model={**recipe.model, **positions}), run).validation)
     assert 0 < left < 4
     assert f"{4 - left} pairs of `data.validation` are left out, because one of their sides has more than 10" in capsys.readouterr().out
+
+
+def test_a_run_keeps_the_micro_batches_it_began_with(make_recipe: Callable[..., Recipe], run: RunFolder) -> None:
+    open_recipe = make_recipe({"micro_batches": None})
+    claim_run_folder(open_recipe, run, ranks=4)
+    assert load_recipe(run.recipe, in_run_folder=True) == make_recipe({"micro_batches": 4})
+    claim_run_folder(open_recipe, run, ranks=1)
+    assert settle_micro_batches(open_recipe, run, ranks=1).batching.micro_batches == 4
+    with pytest.raises(ValueError, match=r"`batching\.micro_batches` \(4 there, 2 now\)"):
+        claim_run_folder(make_recipe({"micro_batches": 2}), run)

@@ -27,7 +27,7 @@ from .heap import keep_freed_memory
 from .interruption import Interruption
 from .loss import TranslationLoss
 from .optimization import build_adam
-from .preparation import PreparedData, claim_run_folder, open_prepared_data, prepare_data, sole_training
+from .preparation import PreparedData, claim_run_folder, open_prepared_data, prepare_data, settle_micro_batches, sole_training
 from .progress import Progress, TrainingLog
 from .sharding import ShardedLoss, is_sharded
 from .state import Totals, TrainState, Validation, load_state, newest_state, save_state
@@ -62,10 +62,11 @@ def train(recipe: Recipe, run: RunFolder) -> bool:
     with Watch(accelerator), sole_training(run) if accelerator.is_main_process else nullcontext():
         with accelerator.main_process_first():
             if accelerator.is_main_process:
-                claim_run_folder(recipe, run)
+                claim_run_folder(recipe, run, accelerator.num_processes)
                 print(f"Run folder {run.path}: preparing the data, or opening what is prepared", flush=True)
                 prepare_data(recipe, run, progress=sys.stderr.isatty())
             data = open_prepared_data(run)
+        recipe = settle_micro_batches(recipe, run, accelerator.num_processes)
         training = Training(recipe, run, data, accelerator)
         training.resume()
         complete = training.go_on()

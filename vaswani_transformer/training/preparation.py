@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -64,13 +64,26 @@ def sole_training(run: RunFolder) -> Iterator[None]:
         yield
 
 
-def claim_run_folder(recipe: Recipe, run: RunFolder) -> None:
+def settle_micro_batches(recipe: Recipe, run: RunFolder, ranks: int) -> Recipe:
+    """The recipe with `batching.micro_batches`: where it leaves them open, those the run began with, else one for each rank."""
+    if recipe.batching.micro_batches is not None:
+        return recipe
+    begun = load_recipe(run.recipe, in_run_folder=True).batching.micro_batches if run.recipe.exists() else None
+    return replace(recipe, batching=replace(recipe.batching, micro_batches=begun or ranks))
+
+
+def claim_run_folder(recipe: Recipe, run: RunFolder, ranks: int = 1) -> None:
     """Write the resolved recipe into the run folder, unless another run lives there; clear away what a crash left in it.
+
+    Args:
+        recipe: as the user wrote it.
+        run: a new run's folder, or that of one to resume.
+        ranks: how many processes train.
 
     Raises:
         ValueError: the folder's recipe differs in a setting that decides the outcome; the sentence names these settings.
     """
-    text = recipe.to_yaml()
+    text = settle_micro_batches(recipe, run, ranks).to_yaml()
     if run.recipe.exists():
         before, now = (
             # Read as a recipe, so that a setting which is younger than the run has its default there

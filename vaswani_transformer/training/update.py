@@ -71,7 +71,7 @@ class Updater:
             corpus.target_lengths,
             source_tokens=batching.source_tokens,
             target_tokens=batching.target_tokens,
-            micro_batches=batching.micro_batches,
+            micro_batches=batching.micro_batches or self.ranks,
             seed=recipe.training.seed,
             groups=corpus.languages,
             temperature=batching.temperature,

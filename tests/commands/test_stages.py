@@ -1,0 +1,68 @@
+"""The verbs that hand one folder on: card, report, compare, publish, export, convert."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from vaswani_transformer.__main__ import app
+from vaswani_transformer.interop import conversion
+from vaswani_transformer.report import model_card, run_comparison
+from vaswani_transformer.run_folder import RunFolder
+
+MISSING = [
+    ["card", "nothing"],
+    ["report", "nothing"],
+    ["compare", "a=nothing"],
+    ["evaluate", "nothing", "--source", "t.en", "--reference", "t.de"],
+    ["publish", "nothing", "--dry-run"],
+    ["export", "nothing", "out", "--to", "ctranslate2"],
+    ["export", "nothing", "out", "--to", "marian"],
+    ["convert", "marian", "nothing", "out"],
+    ["convert", "fairseq", "nothing", "out", "--dictionary", "d.txt", "--bpe-codes", "codes"],
+]
+
+
+@pytest.mark.parametrize("words", MISSING, ids=" ".join)
+def test_a_folder_that_is_not_there_is_one_line(words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    told = CliRunner().invoke(app, words)
+    assert told.exit_code == 1, told.output
+    assert told.stderr.startswith("error: ") and told.stderr.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_card_says_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(model_card, "write_card", lambda *arguments: asked.append(arguments) or Path("cards/x.md"))
+    told = CliRunner().invoke(app, ["card", "runs/x", "--card", "cards/x.md", "--model-id", "me/x"])
+    assert (told.exit_code, told.stdout) == (0, "cards/x.md\n")
+    assert asked == [(RunFolder(Path("runs/x")), Path("cards/x.md"), "me/x")]
+
+
+def test_compare_groups_runs_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(run_comparison, "compare_runs", lambda *arguments: asked.append(arguments) or "| table |")
+    told = CliRunner().invoke(app, ["compare", "fine-tuned=runs/a,runs/b", "runs/c", "--picture", "p.png"])
+    assert (told.exit_code, told.stdout) == (0, "| table |\n")
+    groups = {"fine-tuned": [RunFolder(Path("runs/a")), RunFolder(Path("runs/b"))], "runs/c": [RunFolder(Path("runs/c"))]}
+    assert asked == [(groups, Path("p.png"))]
+
+
+def test_marian_has_one_precision() -> None:
+    told = CliRunner().invoke(app, ["export", "model", "out", "--to", "marian", "--quantization", "int8"])
+    assert told.exit_code == 2
+    assert "A Marian model is stored in float32; leave out --quantization." in told.stderr
+
+
+def test_convert_hands_over_what_was_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(conversion, "convert_fairseq", lambda *arguments, **settings: asked.append((arguments, settings)))
+    (tmp_path / "some.en").write_text("A man reads.\nYes.\n", encoding="utf-8")
+    words = ["model.pt", "out", "--dictionary", "en.txt", "--dictionary", "de.txt", "--bpe-codes", "codes", "--languages", "en", "de"]
+    told = CliRunner().invoke(app, ["convert", "fairseq", *words, "--licence", "mit", "--sentences", str(tmp_path / "some.en")])
+    assert told.exit_code == 0, told.stderr
+    assert told.stdout.startswith("out is ready; how it was checked")
+    expected = {"languages": ("en", "de"), "lowercase": False, "origin": None, "licence": "mit", "sentences": ["A man reads.", "Yes."]}
+    assert asked == [(("model.pt", ["en.txt", "de.txt"], "codes", Path("out")), expected)]

@@ -1,0 +1,39 @@
+"""The options of `vaswani translate`; what it does with files is in tests/translation/test_translate_command.py."""
+
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import pytest
+from typer.testing import CliRunner
+
+from vaswani_transformer.__main__ import app
+from vaswani_transformer.commands.translate import translate
+from vaswani_transformer.translation import loading
+from vaswani_transformer.translation.loading import ENGINES
+
+
+def test_the_engines_are_those_there_are() -> None:
+    assert get_args(get_type_hints(translate)["engine"]) == ENGINES
+
+
+@pytest.mark.parametrize(
+    ("entry", "sentence"),
+    [
+        ("num_beams", "An override reads key=value, such as length_penalty=1.0; got 'num_beams'"),
+        ("bad_words_ids=[[1", "The value of the override 'bad_words_ids=[[1' is not valid YAML"),
+    ],
+)
+def test_a_broken_setting_is_told_before_a_model_is_loaded(entry: str, sentence: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(*arguments: Any) -> None:
+        raise AssertionError("loaded")
+
+    monkeypatch.setattr(loading, "load_engine", load)
+    told = CliRunner().invoke(app, ["translate", "model", "--set", entry])
+    assert told.exit_code == 1
+    assert told.stderr.startswith(f"error: {sentence}") and told.stderr.count("\n") == 1
+
+
+def test_a_missing_model_is_one_line(tmp_path: Path) -> None:
+    told = CliRunner().invoke(app, ["translate", str(tmp_path / "nothing")], input="")
+    assert told.exit_code == 1
+    assert told.stderr.startswith("error: ") and str(tmp_path / "nothing") in told.stderr and told.stderr.count("\n") == 1
