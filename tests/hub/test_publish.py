@@ -140,3 +140,13 @@ def test_a_damaged_checkpoint_is_not_published(run: RunFolder) -> None:
     with pytest.raises(ValueError, match=r"tokenizer\.json is damaged"):
         assemble(run)
     assert not run.published.exists()
+
+
+def test_a_run_of_an_earlier_version_is_published_with_the_code_it_has(run: RunFolder) -> None:
+    for file in run.averaged.glob("*.py"):
+        file.unlink()
+    code = {"modeling_vaswani.py": b"from .bare_layer import Layer\n", "bare_layer.py": b"class Layer: ...\n"}
+    for name, content in code.items():
+        (run.averaged / name).write_bytes(content)
+    published = {file.name: file.read_bytes() for file in list_files(assemble(run)) if file.suffix == ".py"}
+    assert published == code

@@ -48,6 +48,8 @@ CODE_FILES = (
     "search_settings.py",
     "pipeline_translation.py",
 )
+FORMER_CODE_FILES = ("bare_layer.py",)
+"""What checkpoints of earlier versions hold besides."""
 DOCUMENTS = ("README.md", "curves.png", "evaluation.json")
 _PACKAGE = Path(__file__).parents[1]
 _FIRST_SENTENCE = "A man is reading a book."
@@ -122,9 +124,10 @@ def assemble(run: RunFolder, model_id: str | None = None) -> Path:
         write_card(run, unfinished / run.card.name, model_id)
         for file in [*model_files, run.evaluation]:
             shutil.copyfile(file, unfinished / file.name)
-        for name in CODE_FILES:
-            if not (unfinished / name).exists() and (_PACKAGE / name).is_file():
-                shutil.copyfile(_PACKAGE / name, unfinished / name)
+        if not any(file.name in FORMER_CODE_FILES for file in model_files):  # an earlier version's code is whole without ours
+            for name in CODE_FILES:
+                if not (unfinished / name).exists() and (_PACKAGE / name).is_file():
+                    shutil.copyfile(_PACKAGE / name, unfinished / name)
     return run.published
 
 
@@ -139,7 +142,7 @@ def list_files(folder: Path) -> list[Path]:
     if missing := [*_missing(names), *({"README.md"} - names)]:
         raise PublishError(f"{folder} is neither a run's folder nor a published one: {', '.join(missing)} is missing.")
     for file in files:
-        if file.name not in (*MODEL_FILES, *TOKENIZER_FILES, *CODE_FILES, *DOCUMENTS) or not file.is_file():
+        if file.name not in (*MODEL_FILES, *TOKENIZER_FILES, *CODE_FILES, *FORMER_CODE_FILES, *DOCUMENTS) or not file.is_file():
             raise PublishError(f"{file} does not belong in a published folder; remove it.")
     return files
 
@@ -260,7 +263,7 @@ def _check_model(folder: Path) -> list[Path]:
     if missing := _missing(names):
         raise FileNotFoundError(f"{folder} lacks {', '.join(missing)}; finish the training of this run first.")
     for file in files:
-        if file.name not in (*MODEL_FILES, *TOKENIZER_FILES, *CODE_FILES) or not file.is_file():
+        if file.name not in (*MODEL_FILES, *TOKENIZER_FILES, *CODE_FILES, *FORMER_CODE_FILES) or not file.is_file():
             raise ValueError(f"{file} is neither a model file nor code that a checkpoint needs, so it is not published; remove it.")
     return files
 
