@@ -384,6 +384,47 @@ def test_attentions_are_distributions_over_what_may_be_seen() -> None:
     assert not outputs.decoder_attentions[0].triu(1).any()
 
 
+@pytest.mark.parametrize("masks", [{"attention_mask": SOURCE_MASK}, {}])
+@pytest.mark.parametrize("implementation", ["sdpa", "flex_attention"])
+@torch.no_grad()
+def test_whoever_asks_for_attention_gets_equation_1(implementation: str, masks: dict[str, Any]) -> None:
+    """No other implementation returns weights; there the tuples were empty."""
+    eager, other = tiny_model("eager"), tiny_model(implementation)
+    inputs = {"input_ids": SOURCE, "decoder_input_ids": TARGET, **masks}
+    expected, found = (model(**inputs, output_attentions=True) for model in (eager, other))
+    assert torch.equal(found.logits, expected.logits)
+    for name in ("encoder_attentions", "decoder_attentions", "cross_attentions"):
+        assert len(found[name]) == 2
+        assert all(torch.equal(ours, theirs) for ours, theirs in zip(found[name], expected[name], strict=True))
+    assert other.config._attn_implementation == implementation
+
+
+@pytest.mark.parametrize("cache", [{}, {"cache_implementation": "static"}, {"use_cache": False}])
+@pytest.mark.parametrize("beams", [1, 3])
+def test_generated_attention_is_the_same_under_every_implementation(beams: int, cache: dict[str, Any]) -> None:
+    asked = {"num_beams": beams, "max_new_tokens": 3, "return_dict_in_generate": True, "output_attentions": True, **cache}
+    outputs = [
+        tiny_model(implementation).generate(SOURCE, attention_mask=SOURCE_MASK, length_penalty_type="gnmt", **asked)
+        for implementation in ("eager", "sdpa")
+    ]
+    expected, found = ([*output.encoder_attentions, *sum(output.decoder_attentions + output.cross_attentions, ())] for output in outputs)
+    assert len(found) == 2 + 3 * 4
+    for ours, theirs in zip(found, expected, strict=True):
+        assert_close(ours, theirs)
+
+
+@torch.no_grad()
+def test_outputs_are_tuples_where_the_configuration_says_so() -> None:
+    expected, model = logits_of(tiny_model()), tiny_model(return_dict=False)
+    inputs = {"input_ids": SOURCE, "attention_mask": SOURCE_MASK, "decoder_input_ids": TARGET}
+    assert torch.equal(model(**inputs)[0], expected)
+    assert torch.equal(model(**inputs, return_dict=True).logits, expected)
+    assert isinstance(model.model(**inputs), tuple)
+    for beams in (1, 3):
+        asked = {"num_beams": beams, "length_penalty_type": "gnmt", "max_new_tokens": 4, "use_cache": False}
+        assert torch.equal(model.generate(SOURCE, **asked), tiny_model().generate(SOURCE, **asked))
+
+
 def test_hidden_states_are_the_embeddings_and_every_layers_output() -> None:
     model = tiny_model(encoder_layers=1, decoder_layers=3)
     outputs = model(input_ids=SOURCE, attention_mask=SOURCE_MASK, decoder_input_ids=TARGET, output_hidden_states=True)

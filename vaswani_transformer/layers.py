@@ -4,7 +4,7 @@ Shapes: B sentences, S source positions, T target positions, L positions of eith
 K = d_k (`head_dim`), V = d_v (`value_head_dim`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import torch
@@ -132,8 +132,13 @@ def attention(
 
 
 def attention_weights(scores: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
-    """The softmax of equation 1 over the last dimension of `scores`; its type's lowest number, added as a `mask`, hides a position."""
-    if mask is not None:
+    """The softmax of equation 1 over the last dimension of `scores`.
+
+    A position is hidden by a `mask` of True and False, False there, or by one to be added, its type's lowest number there.
+    """
+    if mask is not None and mask.dtype == torch.bool:
+        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+    elif mask is not None:
         scores = scores + mask
         if scores.dtype == torch.float16:
             # Here alone the sum overflows; where a row sees nothing at all, softmax would give NaN.
@@ -154,6 +159,11 @@ def scaled_dot_product_attention(
     """`attention` as transformers calls it, where `attn_implementation="eager"`: the output is `[B, T, H, V]`."""
     found, weights = attention(query, key, value, attention_mask, scaling, dropout if module.training else 0.0)
     return found.transpose(1, 2), weights
+
+
+def attention_implementation(config: VaswaniConfig, asked: Mapping[str, Any]) -> str:
+    """The name of the function to attend with: `"eager"` where the weights are `asked` for, which no other one returns."""
+    return "eager" if asked.get("output_attentions", config.output_attentions) else config._attn_implementation
 
 
 class VaswaniAttention(nn.Module):
@@ -200,7 +210,8 @@ class VaswaniAttention(nn.Module):
         Returns:
             `[B, T, D]` and, where the implementation has them, the weights `[B, H, T, S]`.
         """
-        attend: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, scaled_dot_product_attention)
+        implementation = attention_implementation(self.config, kwargs)
+        attend: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(implementation, scaled_dot_product_attention)
         dropout = self.dropout if self.training else 0.0
         heads, weights = attend(self, queries, keys, values, attention_mask, dropout=dropout, scaling=self.scaling, **kwargs)
         return self.out_proj(heads.flatten(-2)), weights

@@ -3,6 +3,8 @@
 Shapes: B sentences, S source positions, T target positions, L positions of either, D = d_model.
 """
 
+import copy
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -33,6 +35,7 @@ from .layers import (
     VaswaniDecoderLayer,
     VaswaniEncoderLayer,
     VaswaniSelfAttention,
+    attention_implementation,
     check_ids,
     scaled_dot_product_attention,
     sinusoids,
@@ -127,6 +130,15 @@ class VaswaniStack(EmbeddedTokens, VaswaniPreTrainedModel):
             self.embed_positions = nn.Embedding(entries, config.d_model)
         self.gradient_checkpointing = False
 
+    def config_of_masks(self, asked: Mapping[str, Any]) -> VaswaniConfig:
+        """The configuration for masks as the attention wants them that does what is `asked` for."""
+        implementation = attention_implementation(self.config, asked)
+        if implementation == self.config._attn_implementation:
+            return self.config
+        config = copy.copy(self.config)
+        config._attn_implementation = implementation
+        return config
+
 
 @replaceable
 class VaswaniEncoder(VaswaniStack):
@@ -162,7 +174,7 @@ class VaswaniEncoder(VaswaniStack):
             `last_hidden_state` `[B, S, D]`.
         """
         inputs_embeds = self.embed(input_ids, inputs_embeds)
-        mask = create_bidirectional_mask(self.config, inputs_embeds=inputs_embeds, attention_mask=attention_mask)
+        mask = create_bidirectional_mask(self.config_of_masks(kwargs), inputs_embeds=inputs_embeds, attention_mask=attention_mask)
         x = self.add_positions(inputs_embeds, attention_mask)
         for layer in self.layers:
             x = layer(x, mask, **kwargs)
@@ -222,9 +234,10 @@ class VaswaniDecoder(VaswaniStack):
         own_cache = past_key_values
         if isinstance(past_key_values, EncoderDecoderCache):
             own_cache = past_key_values.self_attention_cache
-        causal_mask = create_causal_mask(self.config, inputs_embeds=inputs_embeds, attention_mask=attention_mask, past_key_values=own_cache)
+        config = self.config_of_masks(kwargs)
+        causal_mask = create_causal_mask(config, inputs_embeds=inputs_embeds, attention_mask=attention_mask, past_key_values=own_cache)
         source_mask = create_bidirectional_mask(
-            self.config,
+            config,
             inputs_embeds=inputs_embeds,
             attention_mask=encoder_attention_mask,
             encoder_hidden_states=encoder_hidden_states,
@@ -283,7 +296,9 @@ class VaswaniModel(VaswaniPreTrainedModel):
         The arguments are those of `VaswaniForConditionalGeneration`, without the labels.
         """
         if encoder_outputs is None:
-            encoder_outputs = self.encoder(input_ids=input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds, **kwargs)
+            encoder_outputs = self.encoder(
+                input_ids=input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds, return_dict=True, **kwargs
+            )
         encoded = encoder_outputs if isinstance(encoder_outputs, BaseModelOutput) else BaseModelOutput(*encoder_outputs)
         decoder_outputs = self.decoder(
             input_ids=decoder_input_ids,
@@ -293,6 +308,7 @@ class VaswaniModel(VaswaniPreTrainedModel):
             past_key_values=past_key_values,
             inputs_embeds=decoder_inputs_embeds,
             use_cache=use_cache,
+            return_dict=True,
             **kwargs,
         )
         return Seq2SeqModelOutput(
@@ -422,6 +438,7 @@ class VaswaniForConditionalGeneration(PaperSearch, VaswaniPreTrainedModel, Gener
             inputs_embeds=inputs_embeds,
             decoder_inputs_embeds=decoder_inputs_embeds,
             use_cache=use_cache if labels is None else False,
+            return_dict=True,
             **kwargs,
         )
         logits = self.lm_head(outputs.last_hidden_state)
