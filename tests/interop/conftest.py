@@ -61,3 +61,26 @@ def batch(tokenizer: PreTrainedTokenizerBase) -> dict[str, torch.Tensor]:
         "input_ids": torch.randint(3, len(tokenizer), (40, 12), generator=random) * mask,
         "attention_mask": mask,
     }
+
+
+PYTHON = """#!/bin/sh
+echo "$@" >> {told}
+case "$2" in
+  venv) mkdir -p "$4/bin" && cp "$0" "$4/bin/python" ;;
+  pip) {pip} ;;
+  optimum.exporters.onnx) {optimum} ;;
+esac
+"""
+
+
+@pytest.fixture
+def fake_python(tmp_path: Path) -> Callable[..., Path]:
+    """A program that can be called as Python is here; `pip` and `optimum` are what it does in their place."""
+
+    def make(pip: str = "true", optimum: str = 'cp "$4/config.json" "$7/encoder_model.onnx"') -> Path:
+        program = tmp_path / "python"
+        program.write_text(PYTHON.format(told=tmp_path / "told", pip=pip, optimum=optimum))
+        program.chmod(0o755)
+        return program
+
+    return make

@@ -1,17 +1,18 @@
 """A converted folder is a full citizen: it trains, averages, exports and publishes like one that was trained here."""
 
 import json
-import runpy
+import re
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, DataCollatorForSeq2Seq, pipeline
+from typer.testing import CliRunner, Result
 
 from vaswani_transformer import VaswaniForConditionalGeneration
+from vaswani_transformer.__main__ import app
 from vaswani_transformer.data.builtin.corpus import builtin_pairs
 from vaswani_transformer.files.checksums import write_checksums
 from vaswani_transformer.hub.publish import PublishError, check, list_files
@@ -20,7 +21,6 @@ from vaswani_transformer.training.averaging import average_checkpoints
 from vaswani_transformer.training.loss import TranslationLoss, target_positions
 
 RECORDED = Path(__file__).parent / "fairseq"
-SCRIPT = Path(__file__).parents[2] / "scripts" / "convert_checkpoint.py"
 
 
 def convert(kind: str, out: Path) -> Path:
@@ -123,29 +123,20 @@ def test_it_publishes(separate: Path) -> None:
     (separate / "elsewhere").rename(separate / "merges.txt")
 
 
-def run(monkeypatch: pytest.MonkeyPatch, *arguments: Any) -> None:
-    monkeypatch.setattr(sys, "argv", ["convert_checkpoint.py", *map(str, arguments)])
-    runpy.run_path(str(SCRIPT), run_name="__main__")
-
-
-def test_the_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command(tmp_path: Path) -> None:
     (tmp_path / "some.en").write_text("The dog sleeps.\nA woman reads.\n")
     files = RECORDED / "joined"
-    arguments: list[Any] = [
-        "fairseq",
-        files / "model.pt",
-        tmp_path / "out",
-        "--bpe-codes",
-        files / "bpecodes",
-    ]
-    arguments += ["--dictionaries", files / "dict.en.txt", "--licence", "cc-by-nc-4.0", "--origin", "a test"]
+    arguments: list[Any] = ["convert", "fairseq", files / "model.pt", tmp_path / "out", "--bpe-codes", files / "bpecodes"]
+    arguments += ["--dictionary", files / "dict.en.txt", "--licence", "cc-by-nc-4.0", "--origin", "a test"]
     arguments += ["--sentences", tmp_path / "some.en", "--languages", "en", "sv"]
-    run(monkeypatch, *arguments)
-    assert f"{tmp_path / 'out'} is ready" in capsys.readouterr().out
+    assert f"{tmp_path / 'out'} is ready" in vaswani(*arguments).stdout
     card = (tmp_path / "out" / "README.md").read_text()
     assert "license: cc-by-nc-4.0" in card and "**Origin:** a test\n" in card and "| The dog sleeps. |" in card
     assert json.loads((tmp_path / "out" / "tokenizer_config.json").read_text())["langs"] == ["en", "sv"]
-    with pytest.raises(SystemExit, match=r"^error: .*exists and is not empty"):
-        run(monkeypatch, *arguments)
-    with pytest.raises(SystemExit, match=r"^error: .*is neither a folder nor a repository"):
-        run(monkeypatch, "marian", tmp_path / "nowhere", tmp_path / "other")
+    assert re.match(r"error: .*exists and is not empty", vaswani(*arguments).stderr.splitlines()[-1])
+    told = vaswani("convert", "marian", tmp_path / "nowhere", tmp_path / "other")
+    assert re.match(r"error: .*is neither a folder nor a repository", told.stderr.splitlines()[-1]) and told.exit_code == 1
+
+
+def vaswani(*arguments: Any) -> Result:
+    return CliRunner().invoke(app, list(map(str, arguments)))

@@ -11,42 +11,20 @@ from vaswani_transformer.interop.onnx import REQUIREMENTS, export_onnx, provide_
 
 Saved = Callable[..., tuple[Path, VaswaniForConditionalGeneration]]
 
-PYTHON = """#!/bin/sh
-echo "$@" >> {told}
-case "$2" in
-  venv) mkdir -p "$4/bin" && cp "$0" "$4/bin/python" ;;
-  pip) {pip} ;;
-  optimum.exporters.onnx) {optimum} ;;
-esac
-"""
 
-
-@pytest.fixture
-def python(tmp_path: Path) -> Callable[..., Path]:
-    """A program that can be called as Python is here; `pip` and `optimum` are what it does in their place."""
-
-    def make(pip: str = "true", optimum: str = 'cp "$4/config.json" "$7/encoder_model.onnx"') -> Path:
-        program = tmp_path / "python"
-        program.write_text(PYTHON.format(told=tmp_path / "told", pip=pip, optimum=optimum))
-        program.chmod(0o755)
-        return program
-
-    return make
-
-
-def test_the_marian_export_goes_to_optimum_and_its_files_appear_at_once(saved: Saved, python: Callable[..., Path], tmp_path: Path) -> None:
+def test_optimum_gets_the_marian_export(saved: Saved, fake_python: Callable[..., Path], tmp_path: Path) -> None:
     folder, _ = saved()
     said: list[str] = []
-    out = export_onnx(folder, tmp_path / "out", python=python(), say=said.append)
+    out = export_onnx(folder, tmp_path / "out", python=fake_python(), say=said.append)
     assert '"model_type": "marian"' in (out / "encoder_model.onnx").read_text()
     assert (tmp_path / "told").read_text().startswith("-m optimum.exporters.onnx --model ")
     assert " --task text2text-generation-with-past " in (tmp_path / "told").read_text()
     assert said == [f"Exporting {folder} to ONNX"]
 
 
-def test_what_optimum_cannot_do_is_a_sentence_and_nothing_is_written(saved: Saved, python: Callable[..., Path], tmp_path: Path) -> None:
+def test_a_failure_of_optimum_is_a_sentence(saved: Saved, fake_python: Callable[..., Path], tmp_path: Path) -> None:
     folder, _ = saved()
-    failing = python(optimum='echo half > "$7/model"; echo "RuntimeError: no such operator" >&2; echo bye >&2; exit 3')
+    failing = fake_python(optimum='echo half > "$7/model"; echo "RuntimeError: no such operator" >&2; echo bye >&2; exit 3')
     sentence = r"could not export .* to ONNX \(exit status 3: RuntimeError: no such operator\); nothing was written\.$"
     with pytest.raises(ValueError, match=sentence):
         export_onnx(folder, tmp_path / "out", python=failing)
@@ -56,9 +34,9 @@ def test_what_optimum_cannot_do_is_a_sentence_and_nothing_is_written(saved: Save
 
 
 def test_an_environment_is_made_once_and_again_for_other_versions(
-    python: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fake_python: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(onnx.sys, "executable", str(python()))
+    monkeypatch.setattr(onnx.sys, "executable", str(fake_python()))
     place, said = tmp_path / "environments" / "onnx", []
     for _ in range(2):
         assert provide_environment(place, said.append) == place / "bin" / "python"
@@ -71,20 +49,20 @@ def test_an_environment_is_made_once_and_again_for_other_versions(
 
 
 def test_what_pip_cannot_install_is_a_sentence_and_is_tried_again(
-    python: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fake_python: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    failing = python(pip='echo "ERROR: No matching distribution found for torch" >&2; exit 1')
+    failing = fake_python(pip='echo "ERROR: No matching distribution found for torch" >&2; exit 1')
     monkeypatch.setattr(onnx.sys, "executable", str(failing))
     for _ in range(2):
         sentence = r"onnx could not be made \(exit status 1: ERROR: No matching distribution found for torch\); see to the network"
         with pytest.raises(OSError, match=sentence):
             provide_environment(tmp_path / "onnx", lambda _: None)
-    monkeypatch.setattr(onnx.sys, "executable", str(python()))
+    monkeypatch.setattr(onnx.sys, "executable", str(fake_python()))
     assert provide_environment(tmp_path / "onnx", lambda _: None).is_file()
 
 
-def test_two_do_not_make_it_at_once(python: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(onnx.sys, "executable", str(python()))
+def test_two_do_not_make_it_at_once(fake_python: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(onnx.sys, "executable", str(fake_python()))
 
     def say(_: str) -> None:
         with pytest.raises(BlockingIOError, match="Another process is making the environment"):

@@ -1,18 +1,18 @@
 import json
-import runpy
-import sys
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from safetensors.torch import load_file, save_file
+from typer.testing import CliRunner, Result
 
 from vaswani_transformer import VaswaniForConditionalGeneration
+from vaswani_transformer.__main__ import app
 from vaswani_transformer.interop.original import read_original
 
 Saved = Callable[..., tuple[Path, VaswaniForConditionalGeneration]]
-SCRIPT = Path(__file__).parents[2] / "scripts" / "export.py"
 
 
 def test_ids_beyond_the_tokenizer_get_names_of_their_own(saved: Saved) -> None:
@@ -58,33 +58,29 @@ def test_damaged_weights_are_refused(saved: Saved) -> None:
         read_original(folder)
 
 
-@pytest.fixture
-def script(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    def run(*arguments: Any) -> None:
-        monkeypatch.setattr(sys, "argv", ["export.py", *map(str, arguments)])
-        runpy.run_path(str(SCRIPT), run_name="__main__")
-
-    return run
+def vaswani(*arguments: Any) -> Result:
+    return CliRunner().invoke(app, list(map(str, arguments)))
 
 
-@pytest.mark.parametrize("engine", ["marian", "ctranslate2"])
-def test_the_script_exports_and_says_how_to_use_it(
-    engine: str, saved: Saved, tmp_path: Path, script: Callable[..., None], capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.parametrize("engine", ["marian", "ctranslate2", "onnx"])
+def test_the_command_exports_and_says_how_to_use_it(engine: str, saved: Saved, tmp_path: Path, fake_python: Callable[..., Path]) -> None:
     if engine == "ctranslate2":
         pytest.importorskip("ctranslate2", reason="the extra `ctranslate2` is not installed")
     folder, _ = saved()
-    script(folder, tmp_path / "out", "--to", engine)
-    said = capsys.readouterr().out
+    arguments = ["export", folder, tmp_path / "out", "--to", engine]
+    arguments += ["--optimum-python", fake_python()] if engine == "onnx" else []
+    said = vaswani(*arguments).stdout
     assert said.startswith(f"{tmp_path / 'out'} (") and f'.from_pretrained("{tmp_path / "out"}")' in said
-    with pytest.raises(SystemExit, match=r"error: .*exists and is not empty"):
-        script(folder, tmp_path / "out", "--to", engine)
+    assert re.match(r"error: .*exists and is not empty", vaswani(*arguments).stderr)
 
 
-def test_the_script_answers_mistakes_in_one_line(saved: Saved, tmp_path: Path, script: Callable[..., None]) -> None:
+def test_the_command_answers_mistakes_in_one_line(saved: Saved, tmp_path: Path) -> None:
     folder, _ = saved()
-    with pytest.raises(SystemExit, match=r"^error: .*leave out --quantization"):
-        script(folder, tmp_path / "out", "--to", "marian", "--quantization", "int8")
-    with pytest.raises(SystemExit, match=r"^error: .*nowhere is not a folder"):
-        script(tmp_path / "nowhere", tmp_path / "out", "--to", "marian")
+    for engine, sentence in (("marian", "A Marian model is stored in float32"), ("onnx", "An ONNX model is stored in float32")):
+        told = vaswani("export", folder, tmp_path / "out", "--to", engine, "--quantization", "int8")
+        assert f"{sentence}; leave out --quantization." in told.stderr and told.exit_code == 2
+    told = vaswani("export", folder, tmp_path / "out", "--to", "marian", "--optimum-python", "python")
+    assert "--optimum-python is for onnx" in told.stderr and told.exit_code == 2
+    told = vaswani("export", tmp_path / "nowhere", tmp_path / "out", "--to", "marian")
+    assert re.match(r"error: .*nowhere is not a folder", told.stderr) and told.exit_code == 1
     assert not (tmp_path / "out").exists()

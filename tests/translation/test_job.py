@@ -244,5 +244,5 @@ def test_who_stops_a_job_is_told_how_to_go_on(tmp_path: Path, reverse: Translate
 
     with pytest.raises(KeyboardInterrupt):
         translate_file(str(tmp_path / "in"), str(tmp_path / "out"), stopped, JobSettings(window=1))
-    assert f"1 lines are safe in {tmp_path / 'out'}.partial; the same command goes on" in capsys.readouterr().err
+    assert f"1 lines are safe in {tmp_path / 'out'}.partial; the same command resumes" in capsys.readouterr().err
     assert signal.getsignal(signal.SIGTERM) is before

@@ -66,7 +66,7 @@ def refused(path: Path, error: type[Exception], sentence: str, settings: dict[st
 
 def test_another_job_is_refused(tmp_path: Path) -> None:
     path = begun(tmp_path / "out")
-    refused(path, ValueError, "begun under other settings: num_beams was 4 and is now 1. Use", {"num_beams": 1})
+    refused(path, ValueError, "started with other settings: num_beams was 4 and is now 1. Use", {"num_beams": 1})
     refused(path, ValueError, "num_beams was 4 and is now None; window was None and is now 3", {"window": 3})
 
 

@@ -59,7 +59,7 @@ def test_stopped_twice_it_ends_with_the_same_bytes(checkpoint: Path, tmp_path: P
     assert stopped(signal.SIGKILL, arguments, journal, 10)[0] == -signal.SIGKILL
     status, said = stopped(signal.SIGTERM, arguments, journal, 20)
     assert status == 130
-    assert f"lines are safe in {target}.partial; the same command goes on from there." in said
+    assert f"lines are safe in {target}.partial; the same command resumes there." in said
     assert not target.exists()
     for file in list(tmp_path.glob(f"{target.name}*")):
         shutil.copy(file, tmp_path / file.name.replace("again", "together"))

@@ -34,7 +34,7 @@ def read_json_lines(path: Path, growing: bool = False) -> Iterator[dict[str, Any
 
     Args:
         path: the file.
-        growing: leave out a last line without its end: somebody may be writing it right now, or was killed while writing it.
+        growing: leave out a last line without its end: a process may be writing it now, or was killed while writing it.
 
     Raises:
         ValueError: a line is not JSON; the sentence names it.

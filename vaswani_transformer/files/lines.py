@@ -1,4 +1,4 @@
-"""Lines of a file or stream of any size, in windows that bound what is in memory.
+"""Lines of a file or stream of any size, in windows, so that memory is bounded.
 
 Lines end at the byte "\\n" and nowhere else. They stay bytes here: what cannot be decoded concerns its line only.
 """
@@ -14,7 +14,7 @@ from typing import BinaryIO, NamedTuple
 from .compression import damage_explained, open_bytes
 
 LONGEST_LINE = 8 * 2**20
-"""Bytes. What a longer line has beyond them, and one byte more, is skipped; whoever reads such a line can tell by its length."""
+"""In bytes. A longer line is cut one byte behind this length, so that its length tells that it was cut; the rest is skipped."""
 
 LARGEST_WINDOW = 8 * 2**20
 """Bytes after which a window ends, however few its lines."""
@@ -26,7 +26,7 @@ class Window(NamedTuple):
     """Some lines in a row.
 
     `start` is the number of lines before the first, `lines` come without their ends, and `digest` is the SHA-256 of all that was read up to
-    the last: who finds the same digest has read the same.
+    the last: an equal digest means that the same input was read.
     """
 
     start: int
@@ -76,7 +76,7 @@ class LineReader:
         return line.removesuffix(b"\n").removesuffix(b"\r")
 
     def skip(self, count: int) -> bool:
-        """Read `count` lines that nobody needs; False if there are not so many."""
+        """Read `count` lines and drop them; False if there are fewer."""
         return all(self.read() is not None for _ in range(count))
 
     def windows(self, most_lines: int, begun: Sequence[bytes] = ()) -> Iterator[Window]:

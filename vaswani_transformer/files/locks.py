@@ -8,18 +8,18 @@ from contextlib import contextmanager
 from pathlib import Path
 
 _WITHOUT_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
-"""What a file system answers that knows no locks, as some network file systems do; there, nobody looks out for a second process."""
+"""Errors of a file system without locks, as some network file systems are; there, a second process is not noticed."""
 
 _held: set[int] = set()
 
 
 @contextmanager
 def lock(path: Path, taken: Exception) -> Iterator[None]:
-    """Keep whoever else asks for this lock out until the block ends, or this process does, however it ends.
+    """Hold a lock until the block ends, or until this process does, however it ends.
 
     Args:
         path: the file to lock; it is made if need be.
-        taken: what to raise if somebody has the lock already, in this process or another.
+        taken: what to raise if the lock is held already, in this process or another.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     _held.add(descriptor)
@@ -39,7 +39,7 @@ def lock(path: Path, taken: Exception) -> Iterator[None]:
 
 
 def _let_go() -> None:
-    """In a forked process: a lock lasts until the last copy of its descriptor is closed, and a helper may outlive who was killed."""
+    """In a forked process, close its copies of the locks, so that they do not last longer than the process that took them."""
     while _held:
         os.close(_held.pop())
 

@@ -210,7 +210,7 @@ def _compare_with_marian(
         ours, theirs = (each.generate(**batch, **limits, **search) for each in (model, marian))
         if not ours.equal(theirs):
             raise ValueError(
-                f"With {search or 'its own search'} the converted model translates otherwise than MarianMTModel; nothing was converted."
+                f"With {search or 'its own search'} the converted model translates differently from MarianMTModel; nothing was converted."
             )
         translated.append(ours)
     with torch.no_grad():
@@ -233,7 +233,7 @@ def _compare_with_reference(
     is_said = is_end.cumsum(-1) - is_end == 0  # up to the first end, and with it
     if not best[is_said].equal(following[is_said]):
         raise ValueError(
-            "The converted model translates otherwise than the checkpoint's weights in PyTorch's own layers; nothing was converted."
+            "The converted model translates differently from the checkpoint's weights in PyTorch's own layers; nothing was converted."
         )
     chosen = model.generate(**batch, max_new_tokens=LONGEST)
     check = _self_check(model, batch, tokens, logits, tokenizer, sentences)

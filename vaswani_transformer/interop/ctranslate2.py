@@ -117,7 +117,7 @@ class CTranslate2Model(PaperSearch):
     wanted, and they are ranked here by the formula that the settings name. And it passes over an ending that is not among a
     step's `num_beams` best continuations, where ours keeps those among the best `2 * num_beams`; that cannot be undone. On
     1,000 captions, beam 4, GNMT's penalty gives 999 translations as ours does, and Hugging Face's with
-    `early_stopping=True` all 1,000; with `early_stopping=False` the engine goes on longer, and 3 have a better score.
+    `early_stopping=True` all 1,000; with `early_stopping=False` the engine searches longer, and 3 translations have a better score.
 
     In a beam search, `bad_words_ids`, `no_repeat_ngram_size` and `min_new_tokens` do what they do there under
     `renormalize_logits=True`, and `repetition_penalty` acts on the logits, as in greedy search.

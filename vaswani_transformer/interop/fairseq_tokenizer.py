@@ -55,7 +55,7 @@ def read_codes(path: Path) -> list[Merge]:
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: it is empty, no such file, or of subword-nmt's first version, which parts words otherwise.
+        ValueError: it is empty, no such file, or of subword-nmt's first version, which splits words differently.
     """
     merges: dict[Merge, None] = {}
     for number, line in _lines(path, "BPE codes"):
@@ -66,7 +66,7 @@ def read_codes(path: Path) -> list[Merge]:
         if (version and version[1] == "0.1") or parts[1] == END_OF_WORD:
             raise ValueError(
                 f"{path} has codes of subword-nmt's version 0.1, in which the end of a word is a symbol of its own; "
-                "its words are parted in a way that no tokenizer of transformers knows."
+                "no tokenizer of transformers splits words in that way."
             )
         if version is None:
             merges.setdefault((parts[0], parts[1]))
@@ -132,7 +132,7 @@ def fairseq_tokenizer(
 
 
 def _piece(symbol: str) -> str:
-    """subword-nmt marks what goes on (`hou@@`), and FSMT's tokenizer what ends (`se</w>`)."""
+    """subword-nmt marks a piece that the word continues after (`hou@@`), FSMT's tokenizer the last piece of a word (`se</w>`)."""
     if symbol in CONTROL_SYMBOLS:
         return symbol
     return symbol[:-2] if symbol.endswith("@@") and len(symbol) > 2 else symbol + END_OF_WORD

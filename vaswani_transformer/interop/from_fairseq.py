@@ -167,7 +167,7 @@ def check_dictionaries(model: VaswaniForConditionalGeneration, dictionaries: Seq
 
 
 def _renamed(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors under our names; what early releases kept in one matrix is parted."""
+    """The tensors under our names; a matrix that early releases kept for query, key and value together is split."""
     renamed: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
         if NO_WEIGHTS.match(name):

@@ -21,7 +21,7 @@ WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 TOKENIZER_FILES = ("source.spm", "target.spm", "vocab.json")
 
 MOST_POSITIONS = 2**16
-"""No weight bears out how many positions there are: they are computed, and transformers does so as it builds the model."""
+"""The weights do not tell the number of positions: transformers computes them when it builds the model."""
 
 
 def read_marian(folder: Path) -> tuple[MarianMTModel, PreTrainedTokenizerBase]:

@@ -48,7 +48,7 @@ def export_onnx(folder: str | Path, out: str | Path, *, python: str | Path | Non
         out: a new folder.
         python: the interpreter of an environment that has Optimum with its ONNX exporter; by default that of `environment_folder()`,
             which is made where it is missing (1.3 GB with PyTorch for a CPU, minutes).
-        say: is told what begins; by default it is written to standard error.
+        say: gets a line for each step; by default they are written to standard error.
 
     Returns:
         `out`.

@@ -23,7 +23,7 @@ def read_torch_file(path: Path, known: Sequence[Any] = ()) -> Any:
 
     Args:
         path: a file from anywhere.
-        known: classes, or pairs of a class and the name that it bears in the file, that may occur beside them.
+        known: other classes that may occur, or pairs of a class and its name in the file.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -48,9 +48,9 @@ def read_torch_file(path: Path, known: Sequence[Any] = ()) -> Any:
 
 
 def check_tensors(path: Path, tensors: Any) -> dict[str, Tensor]:
-    """`tensors`, which were read from `path`, once it is sure that they are named matrices of decimal numbers that lie in the file.
+    """`tensors`, which were read from `path`, if all of them are plain matrices with names, whose numbers the file contains.
 
-    Others can be stored, too, and cost more memory than the file has bytes, or fail in the middle of the work.
+    Other kinds of tensors can take more memory than the file has bytes, or fail in the middle of the conversion.
 
     Raises:
         ValueError: the sentence names the first tensor with a fault.
@@ -71,7 +71,7 @@ def check_tensors(path: Path, tensors: Any) -> dict[str, Tensor]:
 
 
 def check_sizes(where: str | Path, sizes: Mapping[str, Any], shapes: Iterable[Sequence[int]]) -> None:
-    """Refuse sizes of a model that no weight bears out, before memory is set aside for them.
+    """Refuse sizes of a model that are larger than any dimension of its weights, before memory is allocated for them.
 
     Args:
         where: what states the sizes.
@@ -90,7 +90,7 @@ def check_sizes(where: str | Path, sizes: Mapping[str, Any], shapes: Iterable[Se
 
 
 def check_layers(where: str | Path, layers: Mapping[str, int], names: Iterable[str]) -> None:
-    """Refuse numbers of layers, by "encoder" and "decoder", that the names of the weights do not bear out; see `check_sizes`."""
+    """Refuse numbers of layers, by "encoder" and "decoder", for which there are no weights; see `check_sizes`."""
     found = {match.groups() for name in names if (match := re.search(r"\b(encoder|decoder)\.layers\.(\d+)\.", name))}
     for side, number in layers.items():
         if (side, str(number - 1)) not in found:

@@ -2,7 +2,7 @@
 
 The main process reads windows of lines and deals them out; each process translates one, longest sentences first; the main process writes
 the results in the order of the windows. Windows are cut by the content alone and each is translated by itself, so that the output does not
-depend on how many processes there are, nor on where a job was stopped and went on.
+depend on the number of processes, nor on where a job was stopped and resumed.
 """
 
 import signal
@@ -25,7 +25,7 @@ from .records import FORMATS, Layout, Records, make_records
 from .translate import Failure, Outcome, Translation
 
 _SECONDS_BETWEEN_LINES = 10.0
-"""How often the bar is written where nobody can overwrite it: into a file, or a log of a batch system."""
+"""How often the bar is written where it cannot be overwritten: to a file, or to the log of a batch system."""
 
 Translate = Callable[[Sequence[str]], Iterator[tuple[int, Outcome]]]
 """What a `Translator` does."""
@@ -84,7 +84,7 @@ def translate_file(
     *,
     progress: bool = True,
 ) -> JobProgress:
-    """Translate `source` into `target`, or go on where an earlier call was stopped. Every process of a job calls this.
+    """Translate `source` into `target`, or resume where an earlier call stopped. Every process of a job calls this.
 
     Args:
         source: a file, plain, .gz or .xz; or "-" for standard input.
@@ -99,8 +99,8 @@ def translate_file(
 
     Raises:
         OSError: files are missing, exist already, or cannot be written.
-        ValueError: the job was begun with another input or under other settings, or the input is damaged.
-        KeyboardInterrupt: somebody stopped the job, by SIGTERM too.
+        ValueError: the job was started with another input or other settings, or the input is damaged.
+        KeyboardInterrupt: the job was stopped, by Ctrl-C or SIGTERM.
     """
     team = processes()
     with ExitStack() as stack:

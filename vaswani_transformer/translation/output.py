@@ -1,8 +1,8 @@
-"""Where translations go: a stream, or a file that a job killed at any instruction goes on with.
+"""Where translations go: a stream, or a file whose job can be resumed after it was killed at any instruction.
 
-While a job runs, its output is `OUT.partial`, and `OUT.progress.json` says how much of that is complete. A window is on the disk before
-the progress tells of it; whatever lies behind the recorded size was not finished and is cut off. With the last window the file takes its
-name and the progress is removed. `OUT` therefore never exists half.
+While a job runs, its output is `OUT.partial`, and `OUT.progress.json` records how much of it is complete. A window is on the disk before
+the record counts it. Whatever lies behind the recorded size was not finished, and is cut off. After the last window the file gets its
+name, and the record is removed. So `OUT` never exists in part.
 """
 
 import contextlib
@@ -51,7 +51,7 @@ class Output(Protocol):
         """Everything has been written."""
 
     def advice(self) -> str:
-        """What to tell who stopped the job."""
+        """What to tell a user who stopped the job."""
 
 
 @contextmanager
@@ -60,7 +60,7 @@ def open_output(name: str, settings: Mapping[str, Any]) -> Iterator[Output]:
 
     Args:
         name: the file; what is written must be compressed already if its name says so.
-        settings: everything that the content of the output depends on, apart from the input: a job goes on only under the same.
+        settings: everything that the content of the output depends on, apart from the input: a job is resumed only under the same.
 
     Raises:
         FileExistsError: the output exists, or another process writes it.
@@ -86,8 +86,8 @@ def skip_finished(progress: JobProgress, reader: LineReader, name: str) -> None:
     """
     if not reader.skip(progress.lines - reader.lines_read) or (progress.lines and reader.digest != progress.digest):
         raise ValueError(
-            f"The first {progress.lines} lines of {name} are not those that have been translated already; give the input the job began "
-            "with, or remove the .partial and .progress.json files beside the output to begin anew."
+            f"The first {progress.lines} lines of {name} are not those that were translated before; give the input that the job started "
+            "with, or remove the .partial and .progress.json files beside the output to start again."
         )
 
 
@@ -117,7 +117,7 @@ class FileOutput:
     """A file with its progress beside it."""
 
     def __init__(self, path: Path, settings: Mapping[str, Any]) -> None:
-        """Begin, or find out where to go on."""
+        """Start, or find out where to resume."""
         self.progress = JobProgress()
         self._path, self._settings = path, dict(settings)
         self._partial = path.with_name(f"{path.name}.partial")
@@ -157,7 +157,7 @@ class FileOutput:
 
     def advice(self) -> str:
         """See `Output.advice`."""
-        return f"{self.progress.lines} lines are safe in {self._partial}; the same command goes on from there."
+        return f"{self.progress.lines} lines are safe in {self._partial}; the same command resumes there."
 
     def close(self) -> None:
         """Close the file and unlock it; what was appended stays."""
@@ -177,8 +177,8 @@ class FileOutput:
         ]
         if different:
             raise ValueError(
-                f"{self._path} was begun under other settings: {'; '.join(different)}. Use those to go on, or remove "
-                f"{self._partial.name} and {self._journal.name} to begin anew."
+                f"{self._path} was started with other settings: {'; '.join(different)}. Use those to resume it, or remove "
+                f"{self._partial.name} and {self._journal.name} to start again."
             )
         self.progress = JobProgress(**journal["progress"])
 
@@ -193,7 +193,7 @@ class FileOutput:
             if size < self.progress.size:
                 raise ValueError(
                     f"{self._partial} has {size} bytes, but {self.progress.size} had been written; remove it and {self._journal.name} to "
-                    "begin anew."
+                    "start again."
                 )
             stream.truncate(self.progress.size)
             flush_to_disk(self._path.parent)

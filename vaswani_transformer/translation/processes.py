@@ -1,4 +1,4 @@
-"""Several processes on one job, as `accelerate launch` starts them; a single one where nobody did."""
+"""The processes of a job: those that `accelerate launch` started, or this one alone."""
 
 from datetime import timedelta
 from typing import Any
