@@ -15,6 +15,7 @@ copyright = f"2026, {author}"
 html_title = project
 html_theme = "furo"
 html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sphinx = False
 
@@ -27,6 +28,7 @@ myst_heading_anchors = 3
 default_role = "code"
 napoleon_numpy_docstring = False
 napoleon_use_ivar = True
+add_module_names = False
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
 autodoc_typehints_format = "short"

@@ -147,7 +147,12 @@ def test_files_that_are_named_exist(page: str) -> None:
     """Links, from where the page lies; code, from the root. (Links within the site are Sphinx's business.)"""
     folder = (ROOT / page).parent
     linked = [target.partition("#")[0] for target in re.findall(r"\]\(([^)\s]+)\)", text_of(page)) if "://" not in target]
-    coded = re.findall(r"`((?:vaswani_transformer|benchmarks|docs|scripts|tests|model_cards|\.ci)/[\w./-]*)`", text_of(page))
+    # The changelog also names what is no longer there.
+    coded = (
+        []
+        if page == "CHANGELOG.md"
+        else re.findall(r"`((?:vaswani_transformer|benchmarks|docs|scripts|tests|model_cards|\.ci)/[\w./-]*)`", text_of(page))
+    )
     made = {"generated/commands.md", "generated/recipe.rst"}
     missing = [name for name in linked if name and name not in made and not (folder / name).exists()]
     missing += [name for name in coded if not (ROOT / name).exists()]
@@ -157,7 +162,7 @@ def test_files_that_are_named_exist(page: str) -> None:
 def test_names_beside_the_paper_are_in_the_files() -> None:
     """`file`: `Name`, `Name.method` in the table that leads from the paper to the code."""
     found = re.findall(r"`(vaswani_transformer/[\w/]+)\.py`: ((?:`[\w.]+`(?:, )?)+)", text_of("docs/paper.md"))
-    assert len(found) > 8
+    assert len(found) > 12
     for file, names in found:
         module = importlib.import_module(file.replace("/", "."))
         for name in re.findall(r"`([\w.]+)`", names):

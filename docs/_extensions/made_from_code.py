@@ -113,11 +113,11 @@ def readable(hint: Any) -> str:
         return " or ".join(dict.fromkeys(readable(argument) for argument in arguments))
     if origin is tuple:
         count = "" if arguments[-1] is Ellipsis else f"{len(arguments)} "
-        return f"list of {count}values: {readable(arguments[0])}"
+        return f"list of {count}values, each: {readable(arguments[0])}"
     if origin is dict:
         return f"mapping of names to {readable(arguments[1])}"
     if dataclasses.is_dataclass(hint):
-        return "settings of its own, see below"
+        return "corpus" if "format" in get_type_hints(hint) else "settings, see below"
     return PLAIN_TYPES.get(hint, str(hint))
 
 
@@ -144,7 +144,16 @@ def settings_page(kind: type, paths: list[str]) -> Iterator[str]:
     """One dataclass in reStructuredText: its docstring, and a table of its keys."""
     title = title_of(kind, paths)
     yield from (title, "-" * len(title), "", *inspect.cleandoc(kind.__doc__ or "").splitlines(), "")
-    yield from (".. list-table::", "   :header-rows: 1", "   :widths: 28 44 28", "", "   * - Key", "     - Value", "     - Default")
+    yield from (
+        ".. list-table::",
+        "   :header-rows: 1",
+        "   :align: left",
+        "   :widths: 28 44 28",
+        "",
+        "   * - Key",
+        "     - Value",
+        "     - Default",
+    )
     hints = get_type_hints(kind)
     for field in dataclasses.fields(kind):
         yield from (f"   * - `{field.name}`", f"     - {readable(hints[field.name])}", f"     - {default_of(field)}")
@@ -171,7 +180,8 @@ def write_recipe_reference(folder: Path) -> None:
 def api_page(folder: Path) -> Iterator[str]:
     """A room of the package in reStructuredText, each of its modules a section made from the docstrings."""
     room = ".".join(folder.relative_to(ROOT).parts)
-    yield from (room, "=" * len(room), "")
+    title = room.partition(".")[2] or room
+    yield from (title, "=" * len(title), "")
     for module in modules_of(folder):
         name = room if module.name == "__init__.py" else f"{room}.{module.stem}"
         if module.relative_to(ROOT).as_posix() in CORPUS_PARTS or module.name == "__main__.py":

@@ -174,6 +174,7 @@ class CsvRows:
         return replace(made, header=made._extended(first_line, layout.header())) if has_header else made
 
     def source(self, line: bytes) -> str:
+        """See `Records.source`."""
         if not line:
             return ""
         cells = _parsed_row(_decoded(line), self.delimiter)
@@ -181,6 +182,7 @@ class CsvRows:
         return cells[self.column]
 
     def render(self, line: bytes, outcome: Outcome) -> bytes:
+        """See `Records.render`."""
         return self._extended(line[:LONGEST_LINE], self.layout.cells(outcome)) if line else b""
 
     def _extended(self, line: bytes, cells: list[str]) -> bytes:
