@@ -38,9 +38,12 @@ LAYERS: list[list[tuple[str, ...]]] = [
     [("interop.ctranslate2",)],  # an engine, which the door in translation opens
     [("translation",)],
     [("data",)],
+    [("proposal",)],
+    [("new_recipe",)],
     [("evaluation",)],
     [("training",)],
     [("training.engine",)],
+    [("training.rehearsal",)],
     [("interop",)],
     [("report",)],
     [("hub",)],

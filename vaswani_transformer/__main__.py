@@ -11,14 +11,16 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from .commands import card, compare, convert, evaluate, export, info, publish, recipes, report, train, translate
+from .commands import card, check, compare, convert, evaluate, export, info, new, publish, recipes, report, train, translate
 
 _USERS = (OSError, ValueError, ImportError, FloatingPointError, MemoryError)
 """Errors whose sentence tells the user what to do, here and in all of the package. (ImportError: an extra that is not installed.)"""
 
 
 VERBS: dict[str, Callable[..., None] | typer.Typer] = {
+    "new": new.new,
     "recipes": recipes.app,
+    "check": check.check,
     "train": train.train,
     "report": report.report,
     "compare": compare.compare,
@@ -81,7 +83,8 @@ def vaswani(
 
     \b
     vaswani train builtin_tiny                                  a first translator, in minutes
-    vaswani train my_pair.yaml                                  your own sentences
+    vaswani new my_pair --source train.en --target train.sv     a recipe for your own sentences
+    vaswani train my_pair.yaml
     vaswani evaluate runs/my_pair
     vaswani publish runs/my_pair --repo-id USER/MODEL
     vaswani translate runs/my_pair/published --input in.txt --output out.txt

@@ -15,8 +15,8 @@ import vaswani_transformer
 from vaswani_transformer.__main__ import OneLineErrors, app
 
 ROOT = Path(__file__).parents[2]
-PATHS = ["", "recipes", "recipes show", "train", "report", "compare", "evaluate", "card", "publish", "translate", "export", "convert",
-         "convert marian", "convert fairseq", "info"]  # fmt: skip
+PATHS = ["", "new", "check", "recipes", "recipes show", "train", "report", "compare", "evaluate", "card", "publish", "translate", "export",
+         "convert", "convert marian", "convert fairseq", "info"]  # fmt: skip
 
 
 def call(*arguments: object) -> Any:

@@ -108,7 +108,7 @@ def _judge(pairs: Iterable[SentencePair], settings: CleaningSettings, questions:
 def _verdict(pair: SentencePair, settings: CleaningSettings, questions: set[int]) -> str | int | None:
     if not (_VISIBLE.search(pair.source) and _VISIBLE.search(pair.target)):
         return "empty_side"
-    shorter, longer = sorted((_count_words(pair.source), _count_words(pair.target)))
+    shorter, longer = sorted((count_words(pair.source), count_words(pair.target)))
     if longer > settings.max_words:
         return "too_long"
     if longer > settings.max_length_ratio * shorter:
@@ -123,7 +123,8 @@ def _verdict(pair: SentencePair, settings: CleaningSettings, questions: set[int]
     return _fingerprint(f"{source}\n{target}{language}") if settings.drop_duplicates else None
 
 
-def _count_words(text: str) -> int:
+def count_words(text: str) -> int:
+    """Words; in a script that puts no space between them, characters."""
     spaced, spaceless = (text, 0) if text.isascii() else _SPACELESS.subn(" ", text)
     return max(len(spaced.split()) + spaceless, len(text) // _LONGEST_WORD)
 

@@ -1,0 +1,104 @@
+"""From two text files to a recipe that trains, and what stands in it."""
+
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from vaswani_transformer.data.builtin.corpus import builtin_pairs
+from vaswani_transformer.data.sources.lines import LinesCorpus
+from vaswani_transformer.data.sources.table import TableCorpus
+from vaswani_transformer.new_recipe import Files, write_new_recipe
+from vaswani_transformer.recipe import load_recipe
+
+PAIRS = list(builtin_pairs("train", 300))
+
+
+def write_lines(folder: Path, name: str, pairs: list[tuple[str, str]]) -> Files:
+    for side, language in enumerate(("en", "de")):
+        content = "".join(f"{pair[side]}\n" for pair in pairs).encode()
+        (folder / f"{name}.{language}.gz").write_bytes(gzip.compress(content))
+    return Files(f"{name}.en.gz", f"{name}.de.gz")
+
+
+def lines_of(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").splitlines()
+
+
+def test_two_files_become_a_recipe_with_sets_of_its_own(tmp_path: Path) -> None:
+    train = write_lines(tmp_path, "a", [*PAIRS, *PAIRS[:50], ("", "nichts")])
+    path, found = write_new_recipe("my", train, folder=tmp_path)
+    recipe = load_recipe(path)
+    assert (recipe.name, recipe.languages) == ("my", ("en", "de"))
+    assert recipe.data.train == (LinesCorpus(source="a.en.gz", target="a.de.gz"),)
+    assert recipe.data.validation == LinesCorpus(source="my.validation.en", target="my.validation.de")
+    assert recipe.data.test == {"my_test": LinesCorpus(source="my.test.en", target="my.test.de")}
+    sets = [list(zip(*(lines_of(tmp_path / f"my.{part}.{code}") for code in ("en", "de")), strict=True)) for part in ("validation", "test")]
+    assert [len(pairs) for pairs in sets] == [11, 11]
+    assert {*sets[0], *sets[1]} <= set(PAIRS) and not {s for s, _ in sets[0]} & {s for s, _ in sets[1]}
+    text = path.read_text(encoding="utf-8")
+    assert "# 351 pairs were read. Cleaning keeps 300, of which 22 are held out" in text
+    assert "drops 1 empty side, 50 duplicate." in text
+    assert found.pairs == 278
+
+
+def test_given_sets_are_taken_and_kept_out_of_training(tmp_path: Path) -> None:
+    train = write_lines(tmp_path, "a", PAIRS)
+    dev, test = write_lines(tmp_path, "dev", PAIRS[:20]), write_lines(tmp_path, "test", PAIRS[20:30])
+    path, found = write_new_recipe("my", train, validation=dev, test=test, folder=tmp_path)
+    assert found.cleaning.dropped["held_out"] == 30 and found.held_out == []
+    data = load_recipe(path).data
+    assert data.validation == LinesCorpus(source="dev.en.gz", target="dev.de.gz")
+    assert sorted(file.name for file in tmp_path.glob("my.*")) == ["my.yaml"]
+
+
+def test_one_file_with_both_languages(tmp_path: Path) -> None:
+    rows = "".join(f"{source};{target}\n" for source, target in [("en", "de"), *PAIRS[:60]])
+    (tmp_path / "pairs.csv").write_text(rows, encoding="utf-8")
+    path, _ = write_new_recipe("my", Files("pairs.csv"), ("en", "de"), folder=tmp_path)
+    assert load_recipe(path).data.train == (TableCorpus(path="pairs.csv"),)
+
+
+def test_text_in_tokens_is_marked(tmp_path: Path) -> None:
+    apart = [tuple(side.replace(".", " .").replace(",", " ,") for side in pair) for pair in PAIRS]
+    path, _ = write_new_recipe("my", write_lines(tmp_path, "a", [(s, t) for s, t in apart]), folder=tmp_path)
+    data = load_recipe(path).data
+    assert all(corpus.tokenized for corpora in data.by_split.values() for corpus in corpora)
+
+
+@pytest.mark.parametrize(
+    ("name", "train", "error", "message"),
+    [
+        ("../my", Files("a.en.gz", "a.de.gz"), ValueError, "is no name for a recipe"),
+        ("taken", Files("a.en.gz", "a.de.gz"), FileExistsError, r"taken\.yaml is there already; choose another name"),
+        ("my", Files("a.en.gz"), ValueError, r"names of the files do not end in their languages' codes; give --source-language"),
+        ("my", Files("a.txt", "b.txt"), ValueError, "do not end in their languages' codes"),
+        ("my", Files("no.en", "no.de"), FileNotFoundError, r"There is no file .*no\.en"),
+        ("my", Files("few.en.gz", "few.de.gz"), ValueError, r"leaves \d+ pairs of few\.en\.gz to train on .*too few"),
+    ],
+)
+def test_what_cannot_become_a_recipe_is_told(tmp_path: Path, name: str, train: Files, error: type[Exception], message: str) -> None:
+    write_lines(tmp_path, "a", PAIRS)
+    write_lines(tmp_path, "few", PAIRS[:10])
+    (tmp_path / "taken.yaml").touch()
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(error, match=message):
+        write_new_recipe(name, train, folder=tmp_path)
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_an_ending_that_tells_no_format_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"ending of pairs\.doc tells no format .* give --target"):
+        write_new_recipe("my", Files("pairs.doc"), ("en", "de"), folder=tmp_path)
+
+
+def test_three_commands_lead_from_two_files_to_a_translation(tmp_path: Path, run_python: Callable[..., None]) -> None:
+    write_lines(tmp_path, "a", PAIRS)
+    run_python(tmp_path, "-m", "vaswani_transformer", "new", "my", "--source", "a.en.gz", "--target", "a.de.gz")
+    small = ["updates=4", "checkpoint_every=2", "validate_every=4", "average_checkpoints=2", "precision=float32"]
+    settings = [word for setting in small for word in ("--set", f"training.{setting}")]
+    run_python(tmp_path, "-m", "vaswani_transformer", "train", "my.yaml", *settings)
+    (tmp_path / "in.txt").write_text("The dog sleeps.\n", encoding="utf-8")
+    run_python(tmp_path, "-m", "vaswani_transformer", "translate", "runs/my/averaged", "--input", "in.txt", "--output", "out.txt")
+    assert len((tmp_path / "out.txt").read_text(encoding="utf-8").splitlines()) == 1

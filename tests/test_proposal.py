@@ -1,0 +1,45 @@
+"""The settings that corpora of known size get."""
+
+from collections import Counter
+
+import pytest
+
+from vaswani_transformer.data.cleaning import CleaningReport
+from vaswani_transformer.data.survey import Side, Survey
+from vaswani_transformer.proposal import propose
+
+
+def corpus(pairs: int, words: int, different: int = 60_000) -> Survey:
+    """Sentences of one length on both sides."""
+    report = CleaningReport(pairs_in=pairs, kept=pairs)
+    side = Side(lengths=Counter({words: pairs}), words={str(number) for number in range(different)})
+    return Survey(report, side, side, [])
+
+
+def test_captions_get_the_settings_of_the_recipe_for_multi30k() -> None:
+    found = propose(corpus(29_000, 12))
+    assert (found.size.model, found.size.batch_tokens) == ({"preset": "tiny", "dropout": 0.3}, 4096)
+    assert (found.updates, found.warmup_updates, found.average, found.checkpoint_every) == (8000, 1000, 10, 200)
+    assert found.learning_rate_scale == pytest.approx(0.715, abs=0.002)
+    assert found.vocab_size == pytest.approx(10_000, rel=0.02)
+
+
+def test_wmt_gets_the_papers_base_model() -> None:
+    found = propose(corpus(4_500_000, 25, different=300_000))
+    assert (found.size.model, found.size.batch_tokens, found.updates) == ({"preset": "base"}, 25_000, 100_000)
+    assert (found.warmup_updates, found.learning_rate_scale, found.average) == (4000, 1.0, 5)
+    assert (found.vocab_size, found.checkpoint_every) == (37_000, 1500)
+
+
+@pytest.mark.parametrize("pairs", [20, 300, 3_000, 60_000, 150_000, 400_000, 2_000_000, 30_000_000])
+def test_any_size_gets_settings_that_fit_each_other(pairs: int) -> None:
+    found = propose(corpus(pairs, 15))
+    assert found.updates // found.checkpoint_every >= found.average
+    assert found.validate_every % found.checkpoint_every == 0 and found.validate_every <= found.updates
+    assert 1 <= found.warmup_updates <= found.updates // 8
+    assert found.max_sentence_tokens <= found.size.batch_tokens // found.size.micro_batches
+
+
+def test_few_different_words_make_a_small_vocabulary() -> None:
+    assert propose(corpus(29_000, 12, different=500)).vocab_size == pytest.approx(506, rel=0.02)
+    assert propose(corpus(30, 4, different=5)).vocab_size == 300

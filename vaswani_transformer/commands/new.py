@@ -1,0 +1,45 @@
+"""`vaswani new`."""
+
+from typing import Annotated, Literal
+
+import typer
+
+
+def new(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Of the recipe: NAME.yaml is written here.")],
+    source: Annotated[str, typer.Option(metavar="FILE", help="The training text, or one file or folder that holds both languages.")],
+    target: Annotated[str | None, typer.Option(metavar="FILE", help="Its translation, line by line.")] = None,
+    format: Annotated[
+        Literal["lines", "table", "disk", "tmx", "moses"] | None, typer.Option(help="Of the corpus.", show_default="by the name")
+    ] = None,
+    source_language: Annotated[str | None, typer.Option(metavar="CODE", help="Such as en.", show_default="the file's ending")] = None,
+    target_language: Annotated[str | None, typer.Option(metavar="CODE", help="Such as de.", show_default="the file's ending")] = None,
+    source_column: Annotated[str | None, typer.Option(metavar="NAME", help="Of a table.", show_default="the language's code")] = None,
+    target_column: Annotated[str | None, typer.Option(metavar="NAME", help="Of a table.", show_default="the language's code")] = None,
+    split: Annotated[str | None, typer.Option(metavar="NAME", help="Of a saved data set.")] = None,
+    dev_source: Annotated[str | None, typer.Option(metavar="FILE", help="Text to look at during training.")] = None,
+    dev_target: Annotated[str | None, typer.Option(metavar="FILE", help="Its translation.")] = None,
+    test_source: Annotated[str | None, typer.Option(metavar="FILE", help="Text for the score.")] = None,
+    test_target: Annotated[str | None, typer.Option(metavar="FILE", help="Its translation.")] = None,
+) -> None:
+    """Write a recipe that fits your sentence pairs.
+
+    \b
+    vaswani new my --source train.en --target train.de
+    vaswani train my.yaml
+    vaswani translate runs/my/averaged --input in.txt --output out.txt
+
+    Looks at the text and writes NAME.yaml: vocabulary, model, batches and length of training for as much text as there is, with the reasons
+    as comments. Where no development or test set is given, some of the pairs are held out and written beside it.
+    """
+    from ..new_recipe import Files, write_new_recipe
+
+    if (dev_target and not dev_source) or (test_target and not test_source):
+        raise typer.BadParameter("--dev-target and --test-target need the option for their source.")
+    dev, test = (Files(first, second) if first else None for first, second in ((dev_source, dev_target), (test_source, test_target)))
+    train = Files(source, target, format, source_column, target_column, split)
+    path, found = write_new_recipe(name, train, (source_language, target_language), dev, test)
+    print(f"{path} is for {found.pairs:,} training pairs; read it, its comments give the reasons.")
+    if found.held_out:
+        print(f"{len(found.held_out):,} pairs are held out, in the files {name}.*.")
+    print(f"Next:\n  vaswani check {path}   (optional: time and memory)\n  vaswani train {path}")

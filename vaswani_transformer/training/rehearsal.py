@@ -1,0 +1,164 @@
+"""What a training would meet, before it is begun: files, cleaning, lengths, updates, and a few real updates for time and memory."""
+
+import resource
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ..data.encoding import EncodedCorpus
+from ..files.json_files import read_json
+from ..provenance import hardware
+from ..recipe import Recipe
+from ..run_folder import RunFolder
+from .engine import Training, build_accelerator
+from .preparation import claim_run_folder, open_prepared_data, prepare_data
+
+_QUANTILES = (0.5, 0.9, 0.99, 1.0)
+
+_WHY = {
+    "empty_side": "a side has nothing to see",
+    "too_long": "a side has more words than data.cleaning.max_words",
+    "length_ratio": "one side is data.cleaning.max_length_ratio times longer than the other",
+    "identical_sides": "source and target are the same",
+    "held_out": "the source is in the validation or a test set",
+    "duplicate": "the same pair came before",
+    "too_many_tokens": "a side has more tokens than batching.max_sentence_tokens",
+}
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """What was found.
+
+    Attributes:
+        cleaning: as in `cleaning.json`.
+        source_lengths, target_lengths: [pairs] tokens of what is trained on, `</s>` included.
+        updates: of the whole training.
+        updates_an_epoch: of the first epoch.
+        seconds: of one update, the median of those that were tried.
+        memory: bytes that the process, or the GPU, held at most.
+        hardware: on which that was measured.
+    """
+
+    recipe: Recipe
+    cleaning: dict[str, Any]
+    source_lengths: NDArray[np.int32]
+    target_lengths: NDArray[np.int32]
+    updates: int
+    updates_an_epoch: int
+    seconds: float
+    memory: int
+    hardware: dict[str, Any]
+    parameters: int
+
+
+def rehearse(recipe: Recipe, updates: int = 5, progress: bool = False) -> Rehearsal:
+    """Prepare the data of `recipe` and make its first updates, in a folder that is removed afterwards.
+
+    What is prepared goes into the cache, from which the training itself then takes it.
+
+    Raises:
+        ValueError: as in `train`, which this is the beginning of.
+        FileNotFoundError: a file of a corpus is missing.
+    """
+    with TemporaryDirectory() as folder:
+        run = RunFolder(Path(folder) / "rehearsal")
+        claim_run_folder(recipe, run)
+        prepare_data(recipe, run, progress=progress)
+        data = open_prepared_data(run)
+        settings = replace(recipe.training, trackers=())
+        accelerator = build_accelerator(replace(recipe, training=settings), run)
+        training = Training(recipe, run, data, accelerator)
+        stream = training.updater.stream
+        seconds = median(list(_timed(training, min(updates, training.settings.total_updates)))[1:] or [0.0])
+        return Rehearsal(
+            recipe=recipe,
+            cleaning=read_json(run.cleaning),
+            source_lengths=_in_memory(data.train, "source_lengths"),
+            target_lengths=_in_memory(data.train, "target_lengths"),
+            updates=training.settings.total_updates,
+            updates_an_epoch=stream.updates_in(1),
+            seconds=seconds,
+            memory=_peak_memory(accelerator.device),
+            hardware=hardware(accelerator.device, accelerator.num_processes),
+            parameters=training.model.num_parameters(),
+        )
+
+
+def describe(found: Rehearsal) -> str:
+    """The rehearsal as a page of text."""
+    return "\n".join([*_files(found), "", *_cleaning(found), "", *_lengths(found), "", *_cost(found)])
+
+
+def _files(found: Rehearsal) -> Iterator[str]:
+    data = found.recipe.data
+    yield f"{found.recipe.name}: {found.recipe.source_language} to {', '.join(found.recipe.translates_into)}"
+    for split, corpora in data.by_split.items():
+        for corpus in corpora:
+            files = [str(path.absolute()) for path in corpus.files(Path(data.root)).values()]
+            yield f"  {split:<12} {', '.join(files) or corpus.title}"
+
+
+def _cleaning(found: Rehearsal) -> Iterator[str]:
+    facts = found.cleaning
+    yield f"Of {facts['pairs_in']:,} training pairs {facts['kept']:,} are trained on"
+    for reason, number in facts["dropped"].items():
+        if number:
+            yield f"  {number:>10,} dropped ({number / facts['pairs_in']:.1%}): {_WHY[reason]}"
+
+
+def _lengths(found: Rehearsal) -> Iterator[str]:
+    limit = found.recipe.batching.max_sentence_tokens
+    yield f"Tokens of a sentence (vocabulary of {found.cleaning['tokenizer']['vocab_size']:,} entries)"
+    yield "  " + " " * 8 + "".join(f"{label:>9}" for label in ("median", "90 %", "99 %", "longest"))
+    for name, lengths in (("source", found.source_lengths), ("target", found.target_lengths)):
+        yield f"  {name:<8}" + "".join(f"{int(np.quantile(lengths, share, method='higher')):>9,}" for share in _QUANTILES)
+    dropped = found.cleaning["dropped"]["too_many_tokens"]
+    share = dropped / (dropped + found.cleaning["kept"])
+    yield f"  {share:.2%} of the pairs have more than {limit} tokens on a side and are left out"
+
+
+def _cost(found: Rehearsal) -> Iterator[str]:
+    epochs = found.updates / found.updates_an_epoch
+    yield f"{found.updates:,} updates, {found.updates_an_epoch:,} an epoch: {epochs:,.1f} epochs"
+    yield f"  a model of {found.parameters:,} parameters"
+    if not found.seconds:
+        yield "  the training is too short to estimate its time"
+        return
+    machine = found.hardware.get("gpu") or f"{found.hardware['cpu']}, threads: {found.hardware['threads']}"
+    yield f"  estimate from the first updates on this machine ({machine}, {found.recipe.training.precision}):"
+    yield f"  {found.seconds:.2f} s an update, {_duration(found.seconds * found.updates)} in all; validation and saving come on top"
+    yield f"  {found.memory / 2**20:,.0f} MiB of memory so far; the longest batches and validation may take more"
+
+
+def _timed(training: Training, updates: int) -> Iterator[float]:
+    """Seconds of each of the first updates; the very first is slower than all others."""
+    for update in range(1, updates + 1):
+        started = time.perf_counter()
+        training.updater.run(update)
+        yield time.perf_counter() - started
+
+
+def _peak_memory(device: torch.device) -> int:
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def _in_memory(corpus: EncodedCorpus, side: str) -> NDArray[np.int32]:
+    return np.array(getattr(corpus, side))
+
+
+def _duration(seconds: float) -> str:
+    minutes = round(seconds / 60)
+    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{max(minutes, 1)} min"
