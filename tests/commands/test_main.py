@@ -12,11 +12,10 @@ import typer
 from typer.testing import CliRunner
 
 import vaswani_transformer
-from vaswani_transformer.__main__ import OneLineErrors, app
+from vaswani_transformer.__main__ import VERBS, OneLineErrors, app
 
 ROOT = Path(__file__).parents[2]
-PATHS = ["", "new", "check", "recipes", "recipes show", "train", "report", "compare", "evaluate", "card", "publish", "translate", "export",
-         "convert", "convert marian", "convert fairseq", "info"]  # fmt: skip
+PATHS = ["", *VERBS, "recipes show", "convert marian", "convert fairseq"]
 
 
 def call(*arguments: object) -> Any:
@@ -44,8 +43,7 @@ def test_no_help_waits_for_torch_or_transformers() -> None:
 
 def test_help_lists_every_verb_with_a_whole_sentence() -> None:
     listed = call("--help").stdout.split("Commands:\n")[1].splitlines()
-    verbs = [path for path in PATHS if path and " " not in path]
-    assert set(verbs) <= {line.split()[0] for line in listed}
+    assert [line.split()[0] for line in listed] == list(VERBS)
     assert all(line.endswith(".") and not line.endswith("...") for line in listed)
 
 

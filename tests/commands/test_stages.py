@@ -19,6 +19,7 @@ MISSING = [
     ["publish", "nothing", "--dry-run"],
     ["export", "nothing", "out", "--to", "ctranslate2"],
     ["export", "nothing", "out", "--to", "marian"],
+    ["export", "nothing", "out", "--to", "onnx"],
     ["convert", "marian", "nothing", "out"],
     ["convert", "fairseq", "nothing", "out", "--dictionary", "d.txt", "--bpe-codes", "codes"],
 ]
@@ -50,10 +51,46 @@ def test_compare_groups_runs_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     assert asked == [(groups, Path("p.png"))]
 
 
-def test_marian_has_one_precision() -> None:
-    told = CliRunner().invoke(app, ["export", "model", "out", "--to", "marian", "--quantization", "int8"])
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("--to marian --quantization int8", "A Marian model is stored in float32; leave out --quantization."),
+        ("--to onnx --quantization int8", "An ONNX model is stored in float32; leave out --quantization."),
+        ("--to marian --optimum-python python3", "--optimum-python is for onnx; leave it out."),
+    ],
+)
+def test_what_an_export_would_ignore_is_refused(words: str, sentence: str) -> None:
+    told = CliRunner().invoke(app, ["export", "model", "out", *words.split()])
     assert told.exit_code == 2
-    assert "A Marian model is stored in float32; leave out --quantization." in told.stderr
+    assert sentence in told.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "module", "function", "settings"),
+    [
+        ("--to ctranslate2 --quantization int8", "ctranslate2_export", "export_ctranslate2", ("int8", None)),
+        ("--to marian", "marian", "export_marian", (None, None)),
+        ("--to onnx --optimum-python my/python", "onnx", "export_onnx", (None, Path("my/python"))),
+    ],
+)
+def test_each_export_is_one_call(
+    words: str, module: str, function: str, settings: tuple[str | None, Path | None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+
+    def export(folder: Path, out: Path, quantization: str | None = None, *, python: Path | None = None) -> None:
+        asked.append((folder, out, (quantization, python)))
+        out.mkdir()
+        (out / "model").write_bytes(b"12345")
+
+    monkeypatch.setattr(f"vaswani_transformer.interop.{module}.{function}", export)
+    told = CliRunner().invoke(app, ["export", "model", str(tmp_path / "out"), *words.split()])
+    assert told.exit_code == 0, told.output
+    assert asked == [(Path("model"), tmp_path / "out", settings)]
+    assert (
+        told.stdout.startswith(f"{tmp_path / 'out'} (5 bytes) is ready. Use it:\n")
+        and str(tmp_path / "out") in told.stdout.split("\n", 1)[1]
+    )
 
 
 def test_convert_hands_over_what_was_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
