@@ -10,6 +10,7 @@ from transformers import MarianConfig, MarianMTModel, PreTrainedTokenizerFast
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration, train_tokenizer
 from vaswani_transformer.data.bpe import extend_tokenizer
+from vaswani_transformer.files.checksums import write_checksums
 from vaswani_transformer.files.json_files import read_json
 from vaswani_transformer.interop.fairseq_tokenizer import fairseq_tokenizer
 from vaswani_transformer.recipe import Recipe
@@ -115,6 +116,21 @@ def test_another_architecture_is_refused(
     recipe = make_recipe(fine={"init_from": str(tmp_path / "marian"), "model": {}})
     with pytest.raises(ValueError, match="'marian'; convert it first"):
         write_initial_model(recipe, run, old)
+
+
+def test_a_damaged_model_is_refused(
+    make_recipe: Callable[..., Recipe], run: RunFolder, tmp_path: Path, old: PreTrainedTokenizerFast
+) -> None:
+    _model(old).save_pretrained(tmp_path / "origin")
+    old.save_pretrained(tmp_path / "origin")
+    write_checksums(tmp_path / "origin")
+    with (tmp_path / "origin" / "model.safetensors").open("r+b") as weights:
+        weights.seek(-100, 2)
+        weights.write(b"\xff" * 16)
+    recipe = make_recipe(fine={"init_from": str(tmp_path / "origin"), "model": {}})
+    with pytest.raises(ValueError, match=r"origin/model\.safetensors is damaged"):
+        write_initial_model(recipe, run, old)
+    assert not run.initial.exists()
 
 
 def test_a_tokenizer_that_cannot_encode_targets_is_refused(
