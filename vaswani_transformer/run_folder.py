@@ -52,7 +52,7 @@ class RunFolder:
 
     @property
     def training(self) -> Path:
-        """What the training cost: updates, tokens, seconds, FLOPs, hardware, versions."""
+        """What the training cost: updates, tokens, seconds, FLOPs, the first rank's peak of memory, hardware, versions."""
         return self.path / "training.json"
 
     @property

@@ -153,6 +153,7 @@ def _facts(run: RunFolder, recipe: Recipe | None, records: Sequence[dict[str, An
         "Tokens seen": f"{source:,} source, {target:,} target",
         "Training time": readable_duration(furthest("seconds", "seconds")),
         "Best BLEU": _best(records),
+        "Peak memory": f"{training['peak_memory_bytes'] / 1e9:.1f} GB (first rank)" if training.get("peak_memory_bytes") else "",
         "Parameters": f"{training['parameters']:,}" if "parameters" in training else "",
         "Model": _architecture(run, recipe),
         "Hardware": _hardware(training),

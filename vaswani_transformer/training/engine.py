@@ -23,11 +23,11 @@ from ..run_folder import RunFolder
 from .averaging import average_checkpoints
 from .building import adapt, build_model
 from .checkpoints import best_checkpoints, prune_checkpoints, save_checkpoint, validations_without_gain, window_to_average
-from .heap import keep_freed_memory
 from .interruption import Interruption
 from .loss import TranslationLoss
 from .optimization import build_adam
 from .preparation import PreparedData, claim_run_folder, open_prepared_data, prepare_data, settle_micro_batches, sole_training
+from .process_memory import bound_kernel_caches, keep_freed_memory, peak_memory
 from .progress import Progress, TrainingLog
 from .sharding import ShardedLoss, is_sharded
 from .state import Totals, TrainState, Validation, load_state, newest_state, save_state
@@ -153,6 +153,8 @@ class Training:
         averaged = average_last_checkpoints(self.run, self.state, self.settings.average_checkpoints)
         self.write_facts(averaged)
         print(f"The averaged model is in {self.run.averaged}; log and costs are in {self.run.log} and {self.run.training}.")
+        if peak := peak_memory():
+            print(f"This process held {peak / 1e9:.1f} GB of memory at most.")
         if best := self._best_checkpoint():
             print(f"The best single checkpoint is {self.run.checkpoints / best['name']}: BLEU {best['bleu']:.2f}, loss {best['loss']:.3f}.")
 
@@ -292,6 +294,7 @@ class Training:
             "padded_tokens": total.positions,
             "seconds": self.state.seconds,
             "flops": total.flops,
+            "peak_memory_bytes": peak_memory(),
             "parameters": self.model.num_parameters(),
             "world_size": self.accelerator.num_processes,
             "precision": self.settings.precision,
@@ -312,6 +315,7 @@ def build_accelerator(recipe: Recipe, run: RunFolder) -> Accelerator:
     on_cpu = not torch.accelerator.is_available()
     if on_cpu:
         keep_freed_memory()
+        bound_kernel_caches()
     if on_cpu and recipe.training.precision == "float16":
         raise ValueError("`training.precision: float16` needs a GPU; on a CPU set bfloat16 or float32.")
     available = [str(tracker) for tracker in get_available_trackers()]

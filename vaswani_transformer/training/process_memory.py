@@ -1,0 +1,48 @@
+"""The memory of this process: what it keeps between updates, how that is bounded, and how much there was at most."""
+
+import ctypes
+import os
+import platform
+from pathlib import Path
+
+_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
+"""Names of glibc's `mallopt`."""
+
+_KERNEL_CACHES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
+"""How many kernels oneDNN keeps, and how many PyTorch's layer above it keeps; each makes one for every shape and type of a product."""
+
+_KERNELS_KEPT = 64
+"""More than one micro-batch needs. By default 1,024, which nearly all belong to shapes of batches that do not come again."""
+
+
+def keep_freed_memory() -> None:
+    """Let the C library's heap keep for this process what is freed; where it is not glibc's, nothing happens.
+
+    By default a large tensor is mapped and unmapped each time, and the kernel clears its pages again.
+    """
+    if platform.libc_ver()[0] == "glibc":
+        libc = ctypes.CDLL(None)
+        libc.mallopt(_M_MMAP_MAX, 0)
+        libc.mallopt(_M_TRIM_THRESHOLD, -1)
+
+
+def bound_kernel_caches() -> None:
+    """Let a CPU's matrix products keep few kernels, unless the environment says how many.
+
+    A kernel takes about half a megabyte, and lies between tensors, so that the heap cannot join what is free on both sides. It works in a
+    process that has not multiplied in bfloat16 before.
+    """
+    for name in _KERNEL_CACHES:
+        os.environ.setdefault(name, str(_KERNELS_KEPT))
+
+
+def peak_memory() -> int | None:
+    """Bytes of memory that this process held at most; None on a system without /proc.
+
+    `getrusage` would also count the memory of the process that started this one.
+    """
+    status = Path("/proc/self/status")
+    if not status.is_file():
+        return None
+    lines = (line.split() for line in status.read_text(encoding="utf-8").splitlines())
+    return next(int(words[1]) * 1024 for words in lines if words[0] == "VmHWM:")
