@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 
 from tests.documents import PAGES, ROOT, blocks, commands, text_of
 from vaswani_transformer.__main__ import app
-from vaswani_transformer.commands.recipes import find_recipe
 from vaswani_transformer.recipe import load_recipe, parse_recipe
+from vaswani_transformer.shipped_recipes import find_recipe
 
 NOT_OURS = {"git", "cd", "source", "pip", "hf", "export", "pre-commit", "optimum-cli", "sbatch"}
 """Commands of other programs, which a document may name and which need a network or a cluster, or change the shell."""

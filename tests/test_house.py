@@ -33,7 +33,7 @@ LAYERS: list[list[tuple[str, ...]]] = [
     [("strict_yaml",)],
     [("data.builtin",)],
     [("data.sources",)],
-    [("recipe", "run_folder", "provenance")],
+    [("recipe", "run_folder", "provenance", "shipped_recipes")],
     [("interop.length_penalty",)],
     [("interop.ctranslate2",)],  # an engine, which the door in translation opens
     [("translation",)],
@@ -44,6 +44,7 @@ LAYERS: list[list[tuple[str, ...]]] = [
     [("training",)],
     [("training.engine",)],
     [("training.rehearsal",)],
+    [("training.python_api",)],
     [("interop",)],
     [("report",)],
     [("hub",)],

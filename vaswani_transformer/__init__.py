@@ -12,6 +12,7 @@ from .late_registration import register_with_transformers
 
 if TYPE_CHECKING:
     from .registration import TranslationPipeline, VaswaniConfig, VaswaniForConditionalGeneration, VaswaniModel, train_tokenizer
+    from .training.python_api import train
 
 __version__ = "0.2.0"
 
@@ -20,6 +21,7 @@ __all__ = [
     "VaswaniConfig",
     "VaswaniForConditionalGeneration",
     "VaswaniModel",
+    "train",
     "train_tokenizer",
 ]
 
@@ -27,7 +29,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.registration"), name)
+    home = "training.python_api" if name == "train" else "registration"
+    return getattr(import_module(f"{__name__}.{home}"), name)
 
 
 def __dir__() -> list[str]:

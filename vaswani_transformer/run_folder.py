@@ -16,6 +16,11 @@ class RunFolder:
 
     path: Path
 
+    @classmethod
+    def named(cls, name: str) -> "RunFolder":
+        """Where a recipe of this name is trained by default: `runs/NAME`."""
+        return cls(Path("runs") / name)
+
     @property
     def recipe(self) -> Path:
         """The resolved recipe: every setting, defaults and overrides included."""

@@ -6,8 +6,8 @@ import pytest
 from typer.testing import CliRunner
 
 from vaswani_transformer.__main__ import app
-from vaswani_transformer.commands.recipes import find_recipe, shipped_recipes
 from vaswani_transformer.recipe import load_recipe
+from vaswani_transformer.shipped_recipes import find_recipe, shipped_recipes
 
 FOLDER = Path(__file__).parents[2] / "scripts" / "recipes"
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from vaswani_transformer.recipe import TrainingSettings
-from vaswani_transformer.training.progress import Forecast, Progress, TrainingLog, describe_interval
+from vaswani_transformer.training.progress import Forecast, ProgressDisplay, TrainingLog, describe_interval
 from vaswani_transformer.training.state import Totals, TrainState, Validation
 
 
@@ -117,7 +117,7 @@ def test_an_interval_is_one_line_in_columns() -> None:
 
 def _shown(silent: bool) -> None:
     state = _after_50_updates()
-    progress = Progress(_settings(), state, silent)
+    progress = ProgressDisplay(_settings(), state, silent)
     progress.advance(1.0, RECORD)
     progress.doing("Validating")
     progress.tell(RECORD)

@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from .recipes import Recipe, find_recipe
+from ..shipped_recipes import find_recipe
+from .recipes import Recipe
 
 
 def check(

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from .recipes import Recipe, find_recipe
+from .recipes import Recipe
 
 STOPPED = 130
 """The exit status of what somebody stopped, as shells have it for Ctrl-C."""
@@ -27,13 +27,10 @@ def train(
 
     The last line trains on several devices. Ctrl-C and SIGTERM save first; the same command resumes.
     """
-    from ..recipe import load_recipe
-    from ..run_folder import RunFolder
-    from ..training.engine import train as train_run
+    from ..training.python_api import train as train_run
 
     try:
-        settings = load_recipe(find_recipe(recipe), overrides or ())
-        complete = train_run(settings, RunFolder(run_folder or Path("runs") / settings.name))
+        complete = train_run(recipe, run_folder, overrides or ()) is not None
     except KeyboardInterrupt:
         typer.echo("Stopped; the same command resumes from what has been saved.", err=True)
         complete = False

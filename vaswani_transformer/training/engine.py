@@ -28,7 +28,7 @@ from .loss import TranslationLoss
 from .optimization import build_adam
 from .preparation import PreparedData, claim_run_folder, open_prepared_data, prepare_data, settle_micro_batches, sole_training
 from .process_memory import bound_kernel_caches, keep_freed_memory, peak_memory
-from .progress import Progress, TrainingLog
+from .progress import ProgressDisplay, TrainingLog
 from .sharding import ShardedLoss, is_sharded
 from .state import Totals, TrainState, Validation, load_state, newest_state, save_state
 from .update import UpdateOutcome, Updater
@@ -122,7 +122,7 @@ class Training:
         if not silent:
             prune_checkpoints(self.run, self.state, self.settings)
         self.log = TrainingLog(self.run.log, self.state.records, silent)
-        self.progress = Progress(self.settings, self.state, silent)
+        self.progress = ProgressDisplay(self.settings, self.state, silent)
         if self.epochs is not None:
             self.progress.say(f"{self.epochs:g} epochs are {self.settings.total_updates:,} updates")
         if found is not None:

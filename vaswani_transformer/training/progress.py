@@ -75,7 +75,7 @@ class Forecast:
         return math.ceil(self._settings.total_updates / every) - (self._state.update - 1) // every
 
 
-class Progress:
+class ProgressDisplay:
     """A bar where a terminal can show one, and lines that read as well in a file; silent on every rank but the first."""
 
     def __init__(self, settings: TrainingSettings, state: TrainState, silent: bool) -> None:
