@@ -104,8 +104,8 @@ class DataSettings:
 class TokenizerSettings:
     """The joint byte-level BPE (paper section 5.1).
 
-    `train` learns it from the training pairs. Where the model starts from a checkpoint (`init_from`), `keep` goes on with
-    that one's, and `extend` adds entries to it until there are `vocab_size`.
+    `train` learns it from the training pairs. Where the model starts from a checkpoint (`init_from`), `keep` uses that
+    one's, and `extend` adds entries to it until there are `vocab_size`.
     """
 
     vocab_size: int | None = None

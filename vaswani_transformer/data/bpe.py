@@ -122,7 +122,7 @@ def extend_tokenizer(
 
 
 def is_byte_level(tokenizer: PreTrainedTokenizerBase) -> bool:
-    """Whether it is a BPE over bytes, which can cut whatever another one has as an entry."""
+    """Whether it is a BPE over bytes, which can write every entry of another one."""
     return (
         isinstance(tokenizer, PreTrainedTokenizerFast)
         and isinstance(tokenizer.backend_tokenizer.model, models.BPE)

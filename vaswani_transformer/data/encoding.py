@@ -94,7 +94,7 @@ class EncodedCorpus:
         return len(self.source)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Another process opens the folder anew, instead of being sent every id."""
+        """Another process opens the folder itself, so that no id is sent to it."""
         return EncodedCorpus.open, (self.folder,)
 
     @property

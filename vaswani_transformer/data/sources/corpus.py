@@ -135,7 +135,7 @@ class Corpus(ABC):
 
 
 def require_language_code(settings: Any, name: str) -> None:
-    """Refuse a field of `settings` that has not the shape of a language's code; None passes.
+    """Refuse a field of `settings` that does not look like a language's code; None passes.
 
     Raises:
         ValueError: the sentence suggests a code where the field is a language's English name.
