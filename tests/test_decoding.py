@@ -403,6 +403,12 @@ def test_what_cannot_be_done_is_said(settings: dict[str, Any], message: str) -> 
         build_model().generate(**padded(SOURCES), **{"num_beams": 2, **GNMT, **settings})
 
 
+@pytest.mark.parametrize("penalty", ["gnmt", None])
+def test_flex_attention_on_a_cpu_is_refused_for_beams(penalty: str | None) -> None:
+    with pytest.raises(ValueError, match=r'flex attention fails on a CPU .* attn_implementation="sdpa"'):
+        build_model(attn_implementation="flex_attention").generate(**padded(SOURCES), num_beams=4, length_penalty_type=penalty)
+
+
 def test_sampling_stays_possible() -> None:
     model = build_model()
     model.generation_config.update(**PAPER_SEARCH, allow_custom_entries=True)

@@ -186,7 +186,7 @@ class GnmtBeamSearch:
         chosen = [[int(place) % vocabulary for place in row] for row in places]
         for i, (sentence, ends) in enumerate(zip(self.searched, self._ends(origins, chosen), strict=True)):
             if not sentence.is_done:
-                refuse_nan(values[i])
+                refuse_nan(values[i][:1])  # which come before all numbers
                 sentence.extend(values[i], origins[i], chosen[i], ends)
 
     def _log_probabilities(self, logits: torch.Tensor) -> torch.Tensor:
@@ -201,14 +201,15 @@ class GnmtBeamSearch:
             if repeats > 1:
                 log_probs = log_probs.repeat_interleave(repeats, dim=0)
             log_probs = self.processors(ids, log_probs)[::repeats]
-        log_probs = self._with_forced_ends(log_probs.view(logits.shape)).flatten(0, 1)
+        if self.forced_end:
+            log_probs = self._with_forced_ends(log_probs.view(logits.shape)).flatten(0, 1)
         if self.recorder.is_on:
             self.recorder.add(self.steps.outputs, rows, log_probs)
         return log_probs.view(logits.shape)
 
     def _with_forced_ends(self, log_probs: torch.Tensor) -> torch.Tensor:
         """`log_probs` `[B, K or 1, V]`; of a sentence at its limit, those of its forced end are 0 and all others minus infinity."""
-        lasts = [i for i, s in enumerate(self.searched) if s.length + 1 == s.limit] if self.forced_end else []
+        lasts = [i for i, s in enumerate(self.searched) if s.length + 1 == s.limit]
         if lasts:
             forced = torch.full_like(log_probs[0], -math.inf)
             forced[:, self.forced_end] = 0
@@ -316,7 +317,8 @@ def greedy_search(
         if processors:
             said = behind(prompts[searched], [found[sentence] for sentence in searched], config)
             logits = processors(said, logits[:, -1].float() + steps.offset).unsqueeze(1)
-        tokens, staying = likeliest(logits[:, -1]), []
+        newest, tokens = likeliest(logits[:, -1])
+        staying = []
         for i, sentence in enumerate(searched):
             is_last = len(found[sentence]) + 1 == limits[sentence]
             found[sentence].append(min(forced_end) if is_last and forced_end else tokens[i])
@@ -327,26 +329,30 @@ def greedy_search(
         if staying and len(staying) < len(searched):
             staying = closed_up(staying)
             steps.keep(staying)
+            newest = newest[staying]
         searched = [searched[i] for i in staying]
         if searched:
-            newest = torch.tensor([found[sentence][-1:] for sentence in searched], device=prompts.device)
+            newest = newest.unsqueeze(-1)
             logits = steps.next(newest, torch.zeros_like(newest))
     if streamer is not None:
         streamer.end()
     return behind(prompts, found, config)
 
 
-def likeliest(scores: torch.Tensor) -> list[int]:
-    """The token with the largest of each row of `scores` `[R, V]`.
+def likeliest(scores: torch.Tensor) -> tuple[torch.Tensor, list[int]]:
+    """The token with the largest of each row of `scores` `[R, V]`, on their device, `[R]`, and on the host.
 
     Raises:
         ValueError: one of the scores is not a number.
     """
     tokens = first_largest(scores)
-    best = torch.stack((tokens.double(), scores.gather(1, tokens.unsqueeze(-1)).squeeze(-1).double()))
-    numbers, values = best.tolist()  # the step's one wait for the device
-    refuse_nan(values)
-    return [int(number) for number in numbers]
+    values = scores.gather(1, tokens.unsqueeze(-1)).squeeze(-1)
+    if scores.device.type == "cpu":
+        refuse_nan(values.tolist())
+        return tokens, tokens.tolist()
+    numbers, best = torch.stack((tokens.double(), values.double())).tolist()  # the step's one wait for the device
+    refuse_nan(best)
+    return tokens, [int(number) for number in numbers]
 
 
 def refuse_nan(scores: Sequence[float]) -> None:

@@ -63,6 +63,11 @@ class PaperSearch(GenerationMixin):
         check_numbers(vars(prepared))
         check_token_ids(vars(prepared), self.config.decoder_entries)
         check_search_settings(prepared)
+        if self.config._attn_implementation == "flex_attention" and self.device.type == "cpu" and (prepared.num_beams or 1) > 1:
+            raise ValueError(
+                "PyTorch's flex attention fails on a CPU in a search of several hypotheses; load the model with "
+                'attn_implementation="sdpa", or pass num_beams=1.'
+            )
         vars(prepared).pop("_runs_bare", None)  # of a search before, with these settings
         return prepared, model_kwargs
 
