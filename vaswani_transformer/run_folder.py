@@ -12,7 +12,7 @@ TRANSFER = "transfer.json"
 
 @dataclass(frozen=True)
 class RunFolder:
-    """The files of one experiment below `path`, in the order in which they come to be."""
+    """The files of one experiment below `path`, in the order in which they are written."""
 
     path: Path
 

@@ -145,7 +145,7 @@ def test_damaged_content_is_made_anew(tmp_path: Path, cache_folder: Path, damage
     (entry / "source.bin").unlink()
     if damage is not None:
         (entry / "source.bin").write_bytes(damage)
-    with pytest.warns(UserWarning, match=r"source\.bin is .*made anew"):
+    with pytest.warns(UserWarning, match=r"source\.bin is .*made again"):
         provide(tmp_path / "b", "encoded", FACTS, maker(tmp_path / "b"))
     provide(tmp_path / "c", "encoded", FACTS, never)
     assert content(tmp_path / "c") == MADE

@@ -231,7 +231,7 @@ def damaged_state(world: World) -> str:
     newest = newest_state(world.run.state)
     assert newest is not None
     what = _damage(newest, world.random)
-    world.refuses(world.program(world.run), f"delete {newest} and run the same command", "goes on from")
+    world.refuses(world.program(world.run), f"delete {newest} and run the same command", "resumes from")
     shutil.rmtree(newest)
     return what
 

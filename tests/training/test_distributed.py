@@ -106,7 +106,7 @@ def test_a_state_goes_on_whole_or_in_parts(first_sharded: bool, make_recipe: Cal
     runs = launch(undisturbed=whole, changed=begun)
     runs += launch(changed={**whole, "sharded": not first_sharded})
     assert_all_ended_well(*runs)
-    assert "Going on after update 3" in words(runs[2], 0)
+    assert "Resuming after update 3" in words(runs[2], 0)
     assert files(runs[2], 6) == files(runs[0], 6)
 
 
@@ -204,5 +204,5 @@ def test_torchrun_restarts_after_a_rank_was_killed(make_recipe: Callable[..., Re
             assert launcher.wait(timeout=120) == 0, (tmp_path / "words.txt").read_text(encoding="utf-8")
         finally:
             launcher.kill()
-    assert "Going on after update" in (tmp_path / "words.txt").read_text(encoding="utf-8")
+    assert "Resuming after update" in (tmp_path / "words.txt").read_text(encoding="utf-8")
     assert files(run, 60) == files(undisturbed, 60)

@@ -178,7 +178,7 @@ def test_the_state_before_a_damaged_one_goes_on_to_the_same_bits(finished: RunFo
     before = _bits(finished, 8), _log(finished)
     path = finished.state / "update-8" / "optimizer.safetensors"
     path.write_bytes(path.read_bytes()[:-4])
-    with pytest.raises(ValueError, match=r"optimizer\.safetensors is damaged.*goes on from .*update-4"):
+    with pytest.raises(ValueError, match=r"optimizer\.safetensors is damaged.*resumes from .*update-4"):
         train(make_recipe(), finished)
     shutil.rmtree(path.parent)
     assert train(make_recipe(), finished)

@@ -96,7 +96,7 @@ def test_a_damaged_file_is_recognised_and_the_state_before_it_offered(tmp_path: 
     before, state = module.embedding.weight.clone(), TrainState()
     with pytest.raises(
         ValueError,
-        match=rf"{name} is damaged: its SHA-256 .* delete {path.parent} and run the same .* goes on from {first}",
+        match=rf"{name} is damaged: its SHA-256 .* delete {path.parent} and run the same .* resumes from {first}",
     ):
         load_state(path.parent, state, module, adam)
     assert torch.equal(module.embedding.weight, before) and state == TrainState()
@@ -106,7 +106,7 @@ def test_without_a_state_before_it_the_damaged_one_sends_elsewhere(tmp_path: Pat
     module, adam = _trained()
     path = save_state(tmp_path, _state(), module, adam, {})
     (path / "state.json").write_text("{}", encoding="utf-8")
-    with pytest.raises(ValueError, match="put back a good copy, or begin anew in another run folder"):
+    with pytest.raises(ValueError, match="put back a good copy, or start again in another run folder"):
         load_state(path, TrainState(), module, adam)
 
 

@@ -1,8 +1,8 @@
 """Prepared data that runs share: folders under the hash of all that decides their content.
 
 They lie where the libraries of Hugging Face keep such things, `~/.cache/huggingface/assets`, which `HF_ASSETS_CACHE` and `HF_HOME` move;
-`VASWANI_CACHE` names another folder for this project alone, or is `off`. Every user has a folder of their own in it, which nobody else may
-enter: whoever can write data can write checksums that fit. Run folders and the cache hold copies, so that a change in one reaches no other.
+`VASWANI_CACHE` names another folder for this project alone, or is `off`. Every user has a private folder in it: a user who can
+write the data can also write checksums that fit. Run folders and the cache hold copies, so that a change in one reaches no other.
 """
 
 import hashlib
@@ -34,11 +34,11 @@ def provide(folder: Path, kind: str, facts: Mapping[str, Any] | None, make: Call
     Args:
         folder: what `make` writes, whole or not at all; a flat one, with its `SHA256SUMS`.
         kind: of the content, such as `tokenizer`: a folder of the cache.
-        facts: JSON that decides the content, with this code. None: nobody knows what does, so nothing is shared.
+        facts: JSON that decides the content, with this code. None: unknown, so nothing is shared.
         make: writes `folder`.
 
     Warns:
-        UserWarning: the cache cannot be used; the run goes on without it.
+        UserWarning: the cache cannot be used; the run continues without it.
     """
     if facts is None or os.environ.get(CACHE) == "off":
         make()
@@ -90,7 +90,7 @@ def _fetch(entry: Path, folder: Path) -> bool:
     if not entry.is_dir():
         return False
     if damage := find_damage(entry, ()):
-        warnings.warn(f"{damage}; it is removed from the cache and made anew.", stacklevel=3)
+        warnings.warn(f"{damage}; it is removed from the cache and made again.", stacklevel=3)
         discard(entry)
         return False
     with atomic_folder(folder) as unfinished:

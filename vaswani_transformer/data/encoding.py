@@ -137,7 +137,7 @@ def encode_corpus(
     Args:
         pairs: read once, never held as a whole.
         tokenizer: any tokenizer whose `tokenizer(text)` and `tokenizer(text_target=text)` end with `</s>`.
-        folder: comes to be under this name only when it is complete.
+        folder: appears under this name only when it is complete.
         max_tokens: a pair with a longer side, `</s>` included, is dropped and counted in `index["dropped_too_long"]`.
         target_languages: where there are several; each pair is of one, whose token `tokenizer` must know, and begins with it.
         cleaning: kept in the index as it is when the last pair has been read.

@@ -57,7 +57,7 @@ def verify(folder: Path, remedy: str = "") -> None:
 
     Args:
         folder: see `find_damage`.
-        remedy: the end of the sentence; by default how to go on with a file that the user changed on purpose.
+        remedy: the end of the sentence; by default what to do about a file that the user changed on purpose.
 
     Raises:
         ValueError: a file was changed, is missing, or holds weights that are not in the list; the sentence names the file and the remedy.

@@ -1,4 +1,4 @@
-"""The model that is trained: built from the recipe, and made ready for what of it shall be trained, and on what."""
+"""The model that is trained: built from the recipe, and prepared for its device and for the parts of it that are trained."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def build_model(recipe: Recipe, vocab_size: int, device: torch.device, initial: Path | None = None) -> VaswaniForConditionalGeneration:
-    """The recipe's model, in training mode, on the CPU still; its weights are seeded, or those in `initial` where it starts from others."""
+    """The recipe's model, in training mode and still on the CPU. Its weights are seeded, or those in `initial` if given."""
     settings = recipe.training
     torch.manual_seed(settings.seed)
     if recipe.init_from is None:
@@ -35,7 +35,7 @@ def build_model(recipe: Recipe, vocab_size: int, device: torch.device, initial: 
 
 
 def adapt(model: VaswaniForConditionalGeneration, settings: FineTuningSettings) -> "PeftModel | None":
-    """Freeze what the recipe wants to keep; with LoRA, put adapters into `model`, which are then in what is returned, too."""
+    """Freeze what the recipe keeps. With LoRA, put adapters into `model` and return PEFT's view of it."""
     parts = {
         "encoder": [model.get_encoder().layers],
         "decoder": [model.get_decoder().layers],

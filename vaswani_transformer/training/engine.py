@@ -1,7 +1,7 @@
 """The training, told in the order in which it happens.
 
-Claim the run folder, prepare the data, build model and optimizer, go on where the last state left off, update until done (log, validate,
-save on the way), average the last checkpoints.
+Claim the run folder, prepare the data, build model and optimizer, resume from the last state, update until done (log, validate and save
+on the way), average the last checkpoints.
 """
 
 import sys
@@ -41,16 +41,16 @@ _LONGEST_WAIT = timedelta(hours=12)
 
 
 def train(recipe: Recipe, run: RunFolder) -> bool:
-    """Do everything `recipe` says up to the averaged checkpoint, or go on with it where it was stopped, by whatever it was stopped.
+    """Train from the data to the averaged checkpoint, or resume a training, whatever stopped it.
 
-    What is gone on with is what would have been without the stop. Update u is made of the micro-batches u * M to (u + 1) * M - 1 of one
-    endless sequence that depends on lengths, budgets and seed (`data.batching.BatchStream`), where M, `batching.micro_batches`, is fixed
-    for the run, and rank r of R takes every R-th of them, from r on. So the same pairs make the same update, whatever number of ranks began
-    the run or goes on with it: after u updates the same tokens have been seen, in the same order. Weights differ by the rounding of a sum
-    that was added up in another order, and by nothing if R stays. A number of ranks that does not divide M is refused.
+    A resumed training computes what an undisturbed one would have computed. All micro-batches form one endless sequence, which depends on
+    lengths, budgets and seed only (`data.batching.BatchStream`). Update u takes its micro-batches u * M to (u + 1) * M - 1, where M is
+    `batching.micro_batches`, fixed for the run. Of R ranks, rank r takes every R-th of them, beginning with r. So an update sees the same
+    pairs whatever the number of ranks, before and after a stop. With the same R the weights are equal bit for bit; with another R, a sum is
+    added up in another order and its rounding differs. A number of ranks that does not divide M is refused.
 
     Returns:
-        Whether the training is complete; if a signal stopped it, the same call goes on.
+        Whether the training is complete; if a signal stopped it, the same call resumes it.
 
     Raises:
         ValueError: the folder holds another run, or the data, the state or the number of processes do not fit the recipe.
@@ -111,8 +111,8 @@ class Training:
         found = newest_state(self.run.state)
         if found is None and self.run.training.exists():
             raise ValueError(
-                f"{self.run.training} tells of a training, but there is no state in {self.run.state} to go on from: put it back, or choose "
-                "another run folder to begin with the first update."
+                f"{self.run.training} tells of a training, but there is no state in {self.run.state} to resume from: put it back, or "
+                "choose another run folder to begin with the first update."
             )
         if found is not None:
             scale = load_state(found, self.state, self.trained, self.adam)
@@ -126,7 +126,7 @@ class Training:
         if self.epochs is not None:
             self.progress.say(f"{self.epochs:g} epochs are {self.settings.total_updates:,} updates")
         if found is not None:
-            self.progress.say(f"Going on after update {self.state.update}, from {found}")
+            self.progress.say(f"Resuming after update {self.state.update}, from {found}")
 
     def go_on(self) -> bool:
         """Update until the last one, until validation stops improving, or until a signal; returns whether the training is complete."""
@@ -144,7 +144,7 @@ class Training:
         if not self.is_complete:
             self.accelerator.print(
                 f"Stopped after update {self.state.update} of {self.settings.total_updates}; the state is saved in {self.run.state}. "
-                "The same command goes on from there."
+                "The same command resumes from there."
             )
         return self.is_complete
 
@@ -221,7 +221,7 @@ class Training:
         """The first rank scores, all learn the score: whether to stop must be decided by all alike.
 
         Returns:
-            Whether a signal broke it off; it is then done when the training goes on.
+            Whether a signal interrupted it; the validation is then repeated when the training resumes.
         """
         started = time.perf_counter()
         self.progress.doing("Validating")
@@ -253,7 +253,7 @@ class Training:
             self.sharded.copy_to(self.loss)
 
     def _save(self) -> None:
-        """Checkpoint, state, facts; and only then is removed what was needed until then."""
+        """Write checkpoint, state and facts; only then remove what they replace."""
         started = time.perf_counter()
         self.progress.doing("Saving")
         is_checkpoint = self._is_due(self.settings.checkpoint_every)

@@ -53,7 +53,7 @@ def write_initial_model(recipe: Recipe, run: RunFolder, tokenizer: PreTrainedTok
     origin = str(recipe.init_from)
     model, old = load_checkpoint(local_folder(origin), only_ours=True)
     if isinstance(old, FSMTTokenizer) and model.config.target_vocab_size is not None:
-        # It encodes targets with the source's dictionary, and nobody would notice
+        # It encodes targets with the source's dictionary, without a warning
         raise ValueError(
             f"`init_from`: {origin} has a dictionary for each language, and its tokenizer can encode text for the source's only; such a "
             "model translates, but cannot be trained further."

@@ -1,4 +1,4 @@
-"""A polite answer to Ctrl-C and SIGTERM: finish the update, save, then go."""
+"""A polite answer to Ctrl-C and SIGTERM: finish the update, save, then stop."""
 
 import signal
 import threading
@@ -9,17 +9,17 @@ from typing import Any, TypeVar
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _ECHO_SECONDS = 5.0
-"""A terminal and a launcher both pass one Ctrl-C on, so that it arrives twice."""
+"""A terminal and a launcher both pass on one Ctrl-C, so it arrives twice."""
 
 Result = TypeVar("Result")
 
 
 class _Dropped(BaseException):
-    """No `Exception`, lest a library take it for a failure of its own and go on."""
+    """Not an `Exception`, so that no library catches it as a failure of its own."""
 
 
 class Interruption:
-    """While it is entered, the first signal only sets `requested`; one that comes later than its echo acts as it always does."""
+    """While it is entered, the first signal only sets `requested`. A second one acts as usual, unless it is the echo of the first."""
 
     def __init__(self) -> None:
         self.requested = False
@@ -37,9 +37,9 @@ class Interruption:
             signal.signal(number, handler)
 
     def unless_requested(self, work: Callable[[], Result]) -> Result | None:
-        """What `work` returns, or None if a signal came before or while it was done: it is then left in the middle.
+        """What `work` returns, or None if a signal came before or during it: it is then abandoned.
 
-        For what takes longer than those who send signals wait, and can be done again.
+        For work that can be repeated, and that takes longer than the sender of a signal waits.
         """
         try:
             self._may_drop = True

@@ -73,5 +73,5 @@ def gradient_norm(parameters: Iterable[nn.Parameter]) -> Tensor:
 
 
 def clip_gradients(parameters: Iterable[nn.Parameter], max_norm: float, norm: Tensor) -> None:
-    """Scale the gradients down to `max_norm` where `norm`, theirs, is larger. The paper does not clip."""
+    """Scale the gradients down to `max_norm` where their `norm` is larger. The paper does not clip."""
     torch.nn.utils.clip_grads_with_norm_(list(parameters), max_norm, norm)

@@ -34,9 +34,9 @@ _FREE = (
     "training.keep_best_checkpoints", "training.best_checkpoint_metric", "training.patience", "training.trackers",
     "training.gradient_checkpointing", "training.compile",
 )  # fmt: skip
-"""Settings that may change when a run goes on: they decide how long it trains, what is looked at and kept, or what memory and time it
-takes, and not what an update computes. All others may not. The validation and test corpora are among those: what is in them was dropped
-from the training pairs. So is `batching`, which decides which pairs meet in which update."""
+"""Settings that may change when a run resumes: they decide how long it trains, what is validated and kept, or what memory and time it
+takes, and not what an update computes. All others may not change. Validation and test corpora may not, because their pairs were dropped
+from the training pairs; nor may `batching`, which decides which pairs meet in which update."""
 
 _NO_LIMIT = 2**31 - 1
 """Tokens of a sentence. All validation pairs count: `validation.batch_tokens` is about memory and must not decide what is scored."""

@@ -1,4 +1,4 @@
-"""What a training tells: a bar for the one who watches, a line for every interval, and the same as JSON for the one who asks later."""
+"""What a training shows: a progress bar, a line for every interval, and the same as JSON for later."""
 
 import json
 import math
@@ -22,10 +22,10 @@ _LATEST_UPDATES = 200
 
 
 class TrainingLog:
-    """`log.jsonl`: a record a line, without gaps and without doubles; silent on every rank but the first."""
+    """`log.jsonl`: one record a line, without gaps or duplicates; only the first rank writes it."""
 
     def __init__(self, path: Path, records: int, silent: bool) -> None:
-        """Go on with a log behind its first `records`; those after them, whose updates will be done again, are cut off."""
+        """Continue a log after its first `records`. Later ones are cut off: their updates will be done again."""
         self._path, self._silent = path, silent
         self.records = records
         if not silent:
@@ -45,10 +45,10 @@ class TrainingLog:
 
 
 class Forecast:
-    """How long the rest of a run will take, if updates, validations and savings go on taking what they have taken so far."""
+    """How long the rest of a run will take, if updates, validations and saving take as long as they have so far."""
 
     def __init__(self, settings: TrainingSettings, state: TrainState) -> None:
-        """A run that is gone on with expects of its first updates what it knows of those before."""
+        """A resumed run begins with the mean time of the updates before."""
         self._settings, self._state = settings, state
         known = [state.total.seconds / state.update] * min(state.update, _LATEST_UPDATES) if state.update else []
         self._updates = deque(known, maxlen=_LATEST_UPDATES)

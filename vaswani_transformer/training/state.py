@@ -1,4 +1,4 @@
-"""What a run must remember to go on as if it had never stopped.
+"""What a run must remember to resume as if it had never stopped.
 
 No random state is here: batches and dropout are functions of the recipe's seed and the update's number.
 """
@@ -42,7 +42,7 @@ class Totals:
 
 @dataclass(frozen=True)
 class Validation:
-    """What the model was worth after an update, as far as it decides something."""
+    """The scores after an update on which decisions depend."""
 
     update: int
     bleu: float
@@ -125,7 +125,7 @@ def load_state(path: Path, state: TrainState, module: nn.Module, optimizer: torc
 
     Raises:
         ValueError: a file is missing, damaged, or belongs to another architecture. The sentence names it, and the state before this one
-            as what to go on from. Nothing has been loaded then.
+            as the one to resume from. Nothing has been loaded then.
     """
     if damage := find_damage(path, (_STATE, _WEIGHTS, _OPTIMIZER)):
         raise ValueError(f"{damage}; {_remedy(path)}")
@@ -199,5 +199,5 @@ def _shape(tensors: dict[str, Tensor], name: str) -> torch.Size | None:
 def _remedy(damaged: Path) -> str:
     *earlier, _ = _states(damaged.parent)
     if not earlier:
-        return "put back a good copy, or begin anew in another run folder."
-    return f"put back a good copy, or delete {damaged} and run the same command again: it then goes on from {earlier[-1]}."
+        return "put back a good copy, or start again in another run folder."
+    return f"put back a good copy, or delete {damaged} and run the same command again: it then resumes from {earlier[-1]}."

@@ -84,7 +84,7 @@ class Updater:
 
         Args:
             update: its number decides its pairs, its dropout and its learning rate.
-            interruption: asked at the end whether this rank shall stop; the outcome says whether any rank shall.
+            interruption: asked at the end whether this rank should stop; the outcome says whether any rank should.
 
         Raises:
             FloatingPointError: loss or gradients are not finite; weights are as before, and the sentence names the pairs.
@@ -128,7 +128,7 @@ class Updater:
         (pairs, source), (_, target) = batch["input_ids"].shape, batch["labels"].shape
         going_on = (
             "" if self.settings.gradient_checkpointing
-            else "`training.gradient_checkpointing: true` needs less and lets this run go on to the same result; or "
+            else "`training.gradient_checkpointing: true` needs less, and this run then resumes to the same result; or "
         )  # fmt: skip
         return (
             f"Update {update} ran out of memory in a micro-batch of {pairs} pairs, {pairs} x {source} = {pairs * source} source and "

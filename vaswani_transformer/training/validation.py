@@ -47,7 +47,7 @@ class Validator:
     def run(self, loss: TranslationLoss) -> dict[str, Any]:
         """Loss and perplexity over the whole set, BLEU and chrF over the recipe's first sentences; the model ends in training mode.
 
-        Of several target languages, BLEU and chrF are the means of theirs, which stand beside them (`bleu_fr`).
+        With several target languages, BLEU and chrF are the means over the languages, whose own scores are returned too (`bleu_fr`).
 
         Returns:
             The fields of a validation record in `log.jsonl`.

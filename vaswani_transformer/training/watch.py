@@ -1,7 +1,7 @@
-"""Nobody waits for the dead: how the ranks of a training learn that one of them failed, was killed or can no longer be reached.
+"""How the ranks of a training learn that one of them failed, was killed or can no longer be reached.
 
-A rank that waits in a collective operation hears nothing else, and may wait for hours, because the first rank prepares data, validates and
-saves while the others wait. So the ranks share a store beside their process group, where each leaves signs of life and its last words.
+A rank that waits in a collective operation notices nothing else. It may wait for hours, because the first rank prepares data, validates
+and saves while the others wait. So the ranks share a store beside their process group, where each writes signs of life and its last words.
 """
 
 import contextlib
@@ -49,7 +49,7 @@ class Watch:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if error is None:
             self._over.set()
-        elif self.ranks > 1:  # the threads go on: this process might get stuck on its way out
+        elif self.ranks > 1:  # the threads keep running: this process might hang while it ends
             self._part(error)
 
     def _open_store(self) -> TCPStore:
@@ -119,7 +119,7 @@ class Watch:
 
     def _sentence(self) -> str:
         cause = self._cause.rstrip(".")
-        return f"Rank {self.rank} ends because {cause}. The last saved state is kept; the same command goes on from there."
+        return f"Rank {self.rank} ends because {cause}. The last saved state is kept; the same command resumes from there."
 
 
 def _is_consequence(error: BaseException) -> bool:
