@@ -75,7 +75,7 @@ def run_the_documents_commands(folder: Path) -> None:
     (folder / "in.tsv").write_text("source\tnumber\nThe small dog sleeps.\t1\n", encoding="utf-8")
     (folder / "in.csv").write_text('source,number\n"The small dog, and the old one.",1\n', encoding="utf-8")
     written = [commands(section("docs/using.md", "Whole files")), commands(section("docs/engines.md", "Export"))]
-    ours = [arguments for program, *arguments in itertools.chain(*written) if program == "vaswani"]
+    ours = [arguments for program, *arguments in itertools.chain(*written) if program == "vaswani" and "onnx" not in arguments]
     assert [arguments[0] for arguments in ours] == ["translate"] * 4 + ["export", "translate", "export"]
     with contextlib.chdir(folder):
         for arguments in ours:
