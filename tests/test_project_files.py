@@ -8,6 +8,8 @@ from typing import Any
 
 import yaml
 
+from vaswani_transformer import __version__
+
 ROOT = Path(__file__).parents[1]
 APACHE = "cfc7749b96f63bd31c3c42b5c471bf756814053e847c10f3eb003417bc523d30"
 """SHA-256 of the licence as the Apache Software Foundation prints it, its appendix not filled in."""
@@ -34,8 +36,8 @@ def test_the_licence_is_apache_2() -> None:
     assert tomllib.loads(text("pyproject.toml"))["project"]["license"] == citation()["license"] == "Apache-2.0"
 
 
-def test_the_citation_has_the_version_of_the_changelog() -> None:
-    assert citation()["version"] == released()[0]
+def test_citation_and_changelog_have_the_version_of_the_package() -> None:
+    assert citation()["version"] == released()[0] == __version__
 
 
 def test_versions_go_down_in_the_changelog() -> None:

@@ -39,6 +39,7 @@ class Side:
     detached: Counter[bool] = field(default_factory=Counter)
 
     def add(self, text: str) -> None:
+        """Count one more text."""
         self.lengths[count_words(text)] += 1
         self.scripts.update(script for character in text[:_CHARACTERS_A_LINE] if (script := _script(character)))
         if len(self.words) < _MOST_WORDS:
