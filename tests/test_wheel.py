@@ -11,20 +11,28 @@ from pathlib import Path
 import pytest
 
 import vaswani_transformer
+from vaswani_transformer.data.builtin.corpus import builtin_pairs
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = "vaswani_transformer"
 SHORT = {
-    "data.train": "[{format: builtin, split: train, limit: 2000}]",
-    "data.validation.limit": 20,
-    "data.test.builtin.limit": 20,
     "tokenizer.vocab_size": 500,
     "model.d_model": 32,
     "training.updates": 4,
     "training.checkpoint_every": 2,
     "training.validate_every": 2,
     "training.average_checkpoints": 2,
+    "validation.sentences": 4,
 }
+FEW = {
+    "data.train": "[{format: builtin, split: train, limit: 2000}]",
+    "data.validation.limit": 20,
+    "data.test.builtin.limit": 20,
+}
+
+
+def overrides(settings: dict[str, object]) -> list[str]:
+    return [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
 
 
 def call(*command: object, cwd: Path, environment: dict[str, str] | None = None, text: str | None = None) -> str:
@@ -95,8 +103,7 @@ def test_from_the_wheel_alone_to_a_translation(vaswani: Installed) -> None:
     assert vaswani("--version") == f"vaswani_transformer {vaswani_transformer.__version__}\n"
     assert "builtin_tiny" in vaswani("recipes")
     assert vaswani("recipes", "show", "builtin_tiny") == (ROOT / "scripts/recipes/builtin_tiny.yaml").read_text(encoding="utf-8")
-    settings = [word for key, value in SHORT.items() for word in ("--set", f"{key}={value}")]
-    vaswani("train", "builtin_tiny", *settings)
+    vaswani("train", "builtin_tiny", *overrides(FEW | SHORT))
     run = vaswani.folder / "runs" / "builtin_tiny"
     assert (run / "averaged" / "model.safetensors").is_file()
     assert "sacrebleu" in vaswani("evaluate", run)
@@ -104,3 +111,13 @@ def test_from_the_wheel_alone_to_a_translation(vaswani: Installed) -> None:
     assert "Loaded in a process without the package" in vaswani("publish", run, "--dry-run")
     assert "builtin_tiny" in (run / "published" / "README.md").read_text(encoding="utf-8")
     assert vaswani("translate", run / "published", "--num-beams", 2, text="The dog sleeps.\n\n").count("\n") == 2
+
+
+def test_two_text_files_become_a_translator_in_three_lines(vaswani: Installed) -> None:
+    pairs = list(builtin_pairs("train", 300))
+    for side, language in enumerate(("en", "de")):
+        lines = "".join(f"{pair[side]}\n" for pair in pairs)
+        (vaswani.folder / f"train.{language}").write_text(lines, encoding="utf-8")
+    assert "vaswani train my.yaml" in vaswani("new", "my", "--source", "train.en", "--target", "train.de")
+    vaswani("train", "my.yaml", *overrides(SHORT))
+    assert vaswani("translate", "runs/my/averaged", text="The dog sleeps.\n").count("\n") == 1
