@@ -72,7 +72,7 @@ def test_text_in_tokens_is_marked(tmp_path: Path) -> None:
     [
         ("../my", Files("a.en.gz", "a.de.gz"), ValueError, "is no name for a recipe"),
         ("taken", Files("a.en.gz", "a.de.gz"), FileExistsError, r"taken\.yaml is there already; choose another name"),
-        ("my", Files("a.en.gz"), ValueError, r"names of the files do not end in their languages' codes; give --source-language"),
+        ("my", Files("a.en.gz"), ValueError, r"ending of a\.en\.gz tells no format that holds both languages; give --target"),
         ("my", Files("a.txt", "b.txt"), ValueError, "do not end in their languages' codes"),
         ("my", Files("no.en", "no.de"), FileNotFoundError, r"There is no file .*no\.en"),
         ("my", Files("few.en.gz", "few.de.gz"), ValueError, r"leaves \d+ pairs of few\.en\.gz to train on .*too few"),

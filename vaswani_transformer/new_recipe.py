@@ -117,6 +117,7 @@ def write_new_recipe(
     """
     if not re.fullmatch(r"\w[\w.-]*", name):
         raise ValueError(f"{name!r} is no name for a recipe; take letters, digits, '-', '_' and '.', without a folder.")
+    tree = train.as_tree()
     source, target = (given or _language_of(file) for given, file in zip(languages, (train.source, train.target), strict=True))
     pair = source, target
     given = {part: files.as_tree() for part, files in (("validation", validation), ("test", test)) if files is not None}
@@ -124,7 +125,7 @@ def write_new_recipe(
     written = {part: tuple(f"{name}.{part}.{language}" for language in pair) for part in missing}
     path = folder / f"{name}.yaml"
     _refuse_to_replace(path, *(folder / file for files in written.values() for file in files))
-    corpus, known = parse_corpus(train.as_tree()), [parse_corpus(tree) for tree in given.values()]
+    corpus, known = parse_corpus(tree), [parse_corpus(tree) for tree in given.values()]
     held_out = [sentence for other in known for sentence in other.pairs(folder, pair)]
     each = _held_out_pairs(corpus, folder, pair) if missing else 0
     found = survey(corpus.pairs(folder, pair), held_out, each * len(missing))
@@ -135,7 +136,7 @@ def write_new_recipe(
     for number, (part, files) in enumerate(written.items()):
         _write_pairs(folder, files, found.held_out[number * each : (number + 1) * each])
         given[part] = {"format": "lines", "source": files[0], "target": files[1]}
-    write_text(path, _text(name, pair, train.as_tree(), given, missing, found, propose(found)))
+    write_text(path, _text(name, pair, tree, given, missing, found, propose(found)))
     return path, found
 
 

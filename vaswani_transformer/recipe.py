@@ -18,6 +18,7 @@ from huggingface_hub.errors import StrictDataclassError
 from .configuration_vaswani import PAPER_SEARCH, PRESETS, VaswaniConfig
 from .data.sources import AnyCorpus
 from .data.sources.corpus import Corpus, require_language_code
+from .shipped_recipes import shipped_recipes
 from .strict_yaml import apply_override, parse, plain, read_mapping, require_above_zero, require_at_least, unknown_key, unknown_value
 
 _RATES_OF_DROPOUT = ("dropout", "attention_dropout", "activation_dropout")
@@ -47,9 +48,6 @@ _SYNONYMS = {
     **dict.fromkeys(("tgt", "tgt_lang", "target_lang"), "`target_language`"),
 }
 """What other toolkits call a setting, and its key here."""
-
-_OUR_RECIPES = (Path(__file__).parent / "recipes", Path(__file__).parents[1] / "scripts" / "recipes")
-"""Where the recipes that come with the project lie: in the installed package, or in a checkout. Nobody keeps data there."""
 
 CheckpointMetric = Literal["bleu", "loss"]
 """By what a validation is better than another."""
@@ -401,7 +399,7 @@ def load_recipe(path: str | Path, overrides: typing.Sequence[str] = (), *, in_ru
     if not path.is_file():
         raise FileNotFoundError(f"There is no recipe file {path}; `vaswani recipes` lists those that come with the package.")
     tree = read_mapping(path)
-    if not in_run_folder and path.resolve().parent not in _OUR_RECIPES:
+    if not in_run_folder and path.resolve() not in {shipped.resolve() for shipped in shipped_recipes().values()}:
         _anchor(tree, path.parent)
     for override in overrides:
         apply_override(tree, override)

@@ -37,8 +37,8 @@ def train_tokenizer(
 
     The result is deterministic in `texts`, lossless (`decode(encode(text), skip_special_tokens=True) == text`) and ends every encoded text
     with `</s>`. Text that spells a control token, such as a user's "</s>", is encoded as the characters it consists of: the setting behind
-    that, `split_special_tokens`, is saved with the tokenizer. (Who reads `tokenizer.json` with the `tokenizers` library alone has to set
-    `encode_special_tokens = True`, which that file cannot hold.)
+    that, `split_special_tokens`, is saved with the tokenizer. (`tokenizer.json` cannot hold it: with the
+    `tokenizers` library alone, set `encode_special_tokens = True`.)
 
     Args:
         texts: sentences of both languages, read once and never held as a whole.
