@@ -16,6 +16,8 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
+from .layers import VaswaniCrossAttention, VaswaniLayer, VaswaniSelfAttention
+
 Function = Callable[[torch.Tensor], torch.Tensor]
 WeightType = Literal["float32", "bfloat16", "float16", "int8"]
 
@@ -233,28 +235,31 @@ def pack_linear_layers(model: PreTrainedModel, dtype: WeightType) -> None:
         raise ValueError("Packed weights are for CPUs; on a GPU, use the model as it is, in torch.bfloat16 or torch.float16.")
     to_vocabulary = model.get_output_embeddings()
     for module in list(model.modules()):
-        if hasattr(module, "qkv_proj"):
-            parts: list[Any] = [module.q_proj, module.k_proj, module.v_proj]
-            weight = torch.cat([part.weight for part in parts])
-            bias = None if parts[0].bias is None else torch.cat([part.bias for part in parts])
-            module.qkv_proj = PackedLinear(weight, bias, dtype)
-            for name in ("q_proj", "k_proj", "v_proj"):
-                delattr(module, name)
+        if isinstance(module, VaswaniSelfAttention):
+            join_projections(module, dtype)
         # In attention over the source, a search multiplies these two with keys and values where there is one source
-        kept = ("q_proj", "out_proj") if hasattr(module, "q_proj") else ()
+        kept = ("q_proj", "out_proj") if isinstance(module, VaswaniCrossAttention) else ()
         for name, child in list(module.named_children()):
             if type(child) is nn.Linear:
                 offset = likely_logit(child) if child is to_vocabulary and dtype == "bfloat16" else 0.0
-                rectified = name == "fc1" and is_followed_by_relu(module)
+                rectified = isinstance(module, VaswaniLayer) and name == "fc1" and is_followed_by_relu(module)
                 packed = PackedLinear(child.weight, child.bias, dtype, name in kept, offset, rectified)
                 setattr(module, name, packed)
                 if rectified:
                     module.activation_fn = nn.Identity()
 
 
-def is_followed_by_relu(feed_forward: Any) -> bool:
+def join_projections(attention: VaswaniSelfAttention, dtype: WeightType) -> None:
+    """Make one product of a self-attention's queries, keys and values."""
+    parts = [attention.q_proj, attention.k_proj, attention.v_proj]
+    biases: list[torch.Tensor] = [part.bias for part in parts if part.bias is not None]
+    attention.qkv_proj = PackedLinear(torch.cat([part.weight for part in parts]), torch.cat(biases) if biases else None, dtype)
+    del attention.q_proj, attention.k_proj, attention.v_proj
+
+
+def is_followed_by_relu(layer: VaswaniLayer) -> bool:
     """Whether `fc1` may do ReLU, too, and leave its results in its own type: `fc2`, which is packed next, takes any."""
-    return type(feed_forward.activation_fn) is nn.ReLU and type(feed_forward.fc2) is nn.Linear
+    return type(layer.activation_fn) is nn.ReLU and type(layer.fc2) is nn.Linear
 
 
 def likely_logit(to_vocabulary: nn.Linear) -> float:
