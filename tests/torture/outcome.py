@@ -1,4 +1,4 @@
-"""What a training has left in its run folder, apart from what the clock decides, so that two of them can be compared."""
+"""What a training has left in its run folder, apart from what the clock and the machine decide, so that two of them can be compared."""
 
 import json
 from typing import Any
@@ -10,7 +10,7 @@ from vaswani_transformer.training.state import newest_state
 
 
 def outcome(run: RunFolder) -> dict[str, Any]:
-    """Every file below the run folder by its name, as its hash, or as its content without seconds and rates where it is JSON.
+    """Every file below the run folder by its name, as its hash, or as its content without seconds, rates and memory where it is JSON.
 
     Of the saved states only the newest counts: the one before it may be that of a signal. What was left unfinished counts too.
     """
@@ -49,8 +49,12 @@ def differences(expected: dict[str, Any], found: dict[str, Any], apart_from: tup
 
 def _timeless(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _timeless(entry) for key, entry in value.items() if "second" not in key}
+        return {key: _timeless(entry) for key, entry in value.items() if not _is_of_the_moment(key)}
     return [_timeless(entry) for entry in value] if isinstance(value, list) else value
+
+
+def _is_of_the_moment(key: str) -> bool:
+    return "second" in key or key == "peak_memory_bytes"
 
 
 def _first_difference(expected: Any, found: Any) -> str:

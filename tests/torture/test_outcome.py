@@ -1,4 +1,4 @@
-"""Two run folders are compared by everything but the clock."""
+"""Two run folders are compared by everything but the clock and the memory."""
 
 from pathlib import Path
 
@@ -15,13 +15,13 @@ def _run(path: Path, seconds: float, loss: float) -> RunFolder:
     run = RunFolder(path)
     write_text(run.recipe, "name: x\n")
     write_text(run.log, f'{{"update": 1, "loss": {loss}, "seconds": {seconds}}}\n')
-    write_json(run.training, {"flops": 5.0, "seconds": seconds})
+    write_json(run.training, {"flops": 5.0, "seconds": seconds, "peak_memory_bytes": int(seconds * 1e9)})
     write_json(run.state / "update-2" / "state.json", {"state": {"update": 2, "total": {"seconds": seconds}}})
     write_checksums(run.state / "update-2")
     return run
 
 
-def test_the_clock_does_not_count(tmp_path: Path) -> None:
+def test_the_clock_and_the_memory_do_not_count(tmp_path: Path) -> None:
     one, other = _run(tmp_path / "one", 1.0, 0.5), _run(tmp_path / "other", 2.0, 0.5)
     write_json(other.state / "update-1" / "state.json", {"state": "of a signal"})
     assert differences(outcome(one), outcome(other)) == []
