@@ -41,5 +41,6 @@ def new(
     path, found = write_new_recipe(name, train, (source_language, target_language), dev, test)
     print(f"{path} is for {found.pairs:,} training pairs; read it, its comments give the reasons.")
     if found.held_out:
-        print(f"{len(found.held_out):,} pairs are held out, in the files {name}.*.")
+        files = [f"{name}.{part}.*" for part, given in (("validation", dev), ("test", test)) if given is None]
+        print(f"{len(found.held_out):,} pairs are held out, in {' and '.join(files)}.")
     print(f"Next:\n  vaswani check {path}   (optional: time and memory)\n  vaswani train {path}")
