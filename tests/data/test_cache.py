@@ -68,6 +68,18 @@ def test_other_code_may_give_other_content(tmp_path: Path, monkeypatch: pytest.M
     assert content(tmp_path / "b")["source.bin"] == b"other"
 
 
+def test_every_file_of_the_code_counts_where_two_have_one_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "data"
+    for name in ("cache.py", "__init__.py", "sources/__init__.py"):
+        (package / name).parent.mkdir(parents=True, exist_ok=True)
+        (package / name).write_text("", encoding="utf-8")
+    monkeypatch.setattr(cache, "__file__", str(package / "cache.py"))
+    provide(tmp_path / "a", "encoded", FACTS, maker(tmp_path / "a"))
+    (package / "__init__.py").write_text("changed = True\n", encoding="utf-8")
+    provide(tmp_path / "b", "encoded", FACTS, maker(tmp_path / "b", b"other"))
+    assert content(tmp_path / "b")["source.bin"] == b"other"
+
+
 def test_a_run_folder_outlives_the_cache_and_the_other_way_round(tmp_path: Path, cache_folder: Path) -> None:
     for name, make in (("a", maker(tmp_path / "a")), ("b", never)):
         provide(tmp_path / name, "encoded", FACTS, make)

@@ -82,7 +82,8 @@ def _own_folder() -> Path:
 
 def _code() -> dict[str, str]:
     """What turns text into ids: another version of it may turn it into others."""
-    files = {file.name: file_sha256(file) for file in sorted(Path(__file__).parent.rglob("*.py"))}
+    here = Path(__file__).parent
+    files = {file.relative_to(here).as_posix(): file_sha256(file) for file in sorted(here.rglob("*.py"))}
     return files | {"tokenizers": version("tokenizers")}
 
 
