@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration, train_tokenizer
-from vaswani_transformer.evaluation.report import PublishedScore, evaluate_run
+from vaswani_transformer.evaluation.scores import PublishedScore, evaluate_run
 from vaswani_transformer.files.atomic_file import write_text
 from vaswani_transformer.files.json_files import write_json
 from vaswani_transformer.recipe import SearchSettings, parse_recipe

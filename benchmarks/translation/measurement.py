@@ -26,7 +26,7 @@ from benchmarks.translation.contestant import Contestant, translate_all
 from benchmarks.translation.contestants import ON_CPU, ON_GPU, STANDARD, Entry, enter
 from vaswani_transformer.data.sources.lines import LinesCorpus
 from vaswani_transformer.evaluation.bleu import score
-from vaswani_transformer.evaluation.report import spread_evenly, text_sha256
+from vaswani_transformer.evaluation.scores import spread_evenly, text_sha256
 from vaswani_transformer.files.json_files import read_json
 from vaswani_transformer.translation.loading import folder_sha256, local_folder
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from vaswani_transformer.__main__ import app
 from vaswani_transformer.data.sources.lines import LinesCorpus
 from vaswani_transformer.evaluation import report
-from vaswani_transformer.evaluation.report import PublishedScore
+from vaswani_transformer.evaluation.scores import PublishedScore
 
 SCORES = {"test_sets": [{"name": "toy", "metrics": {"chrf": {"score": 12.5, "signature": "nrefs:1"}}}]}
 

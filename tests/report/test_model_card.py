@@ -8,7 +8,7 @@ from huggingface_hub import EvalResult, ModelCard
 from PIL import Image
 from safetensors.torch import load_file, save_file
 
-from vaswani_transformer.evaluation.report import evaluate_run, score_lines
+from vaswani_transformer.evaluation.scores import evaluate_run, score_lines
 from vaswani_transformer.files.json_files import read_json, write_json
 from vaswani_transformer.recipe import load_recipe
 from vaswani_transformer.report.markdown import text as markdown_text

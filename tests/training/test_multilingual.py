@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from transformers import AutoTokenizer, pipeline
 
-from vaswani_transformer.evaluation.report import evaluate_run
+from vaswani_transformer.evaluation.scores import evaluate_run
 from vaswani_transformer.files.json_files import read_json_lines
 from vaswani_transformer.languages import target_languages
 from vaswani_transformer.recipe import Recipe

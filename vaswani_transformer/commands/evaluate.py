@@ -37,7 +37,7 @@ def evaluate(
     into evaluation.json. Any other model of transformers needs files.
     """
     from ..data.sources.lines import LinesCorpus
-    from ..evaluation.report import PublishedScore, evaluate_model, evaluate_run, score_lines
+    from ..evaluation.scores import PublishedScore, evaluate_model, evaluate_run, score_lines
     from ..files.json_files import write_json
     from ..run_folder import RunFolder
 

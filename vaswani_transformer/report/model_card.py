@@ -15,7 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from safetensors import safe_open
 
 from ..data.sources import parse_corpus
-from ..evaluation.report import ON_VALIDATION
+from ..evaluation.scores import ON_VALIDATION
 from ..files.atomic_file import write_text
 from ..files.checksums import file_sha256
 from ..files.json_files import read_json

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from ..evaluation.report import ON_VALIDATION, spread_evenly
+from ..evaluation.scores import ON_VALIDATION, spread_evenly
 from ..files.atomic_file import write_text
 from ..files.json_files import read_json, read_json_lines
 from ..recipe import Recipe, load_recipe

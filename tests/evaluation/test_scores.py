@@ -12,7 +12,7 @@ from transformers import MarianMTModel, PreTrainedTokenizerBase
 
 from vaswani_transformer.data.sources.lines import LinesCorpus
 from vaswani_transformer.evaluation.bleu import score
-from vaswani_transformer.evaluation.report import PublishedScore, evaluate_model, evaluate_run
+from vaswani_transformer.evaluation.scores import PublishedScore, evaluate_model, evaluate_run
 from vaswani_transformer.files.atomic_file import write_text
 from vaswani_transformer.files.json_files import read_json, write_json
 from vaswani_transformer.recipe import parse_recipe
