@@ -1,5 +1,6 @@
 """A lock belongs to one user at a time, and goes with him."""
 
+import errno
 import multiprocessing
 import os
 import signal
@@ -56,4 +57,13 @@ def test_where_there_are_no_locks_nobody_is_kept_out(tmp_path: Path, monkeypatch
 
     monkeypatch.setattr("fcntl.flock", unknown)
     with lock(tmp_path / "lock", TAKEN), lock(tmp_path / "lock", TAKEN):
+        pass
+
+
+def test_a_folder_that_cannot_be_written_is_told_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path, *arguments: int) -> int:
+        raise OSError(errno.EROFS, "Read-only file system", str(path))
+
+    monkeypatch.setattr("vaswani_transformer.files.locks.os.open", refuse)
+    with pytest.raises(OSError, match="lock could not be written, nothing else changed"), lock(tmp_path / "lock", TAKEN):
         pass

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from .atomic_folder import explained
+
 _WITHOUT_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 """Errors of a file system without locks, as some network file systems are; there, a second process is not noticed."""
 
@@ -21,7 +23,8 @@ def lock(path: Path, taken: Exception) -> Iterator[None]:
         path: the file to lock; it is made if need be.
         taken: what to raise if the lock is held already, in this process or another.
     """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    with explained(path):
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     _held.add(descriptor)
     try:
         try:
