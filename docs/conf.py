@@ -19,7 +19,7 @@ html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sphinx = False
 
-extensions = ["made_from_code", "myst_parser", "sphinx.ext.autodoc", "sphinx.ext.coverage", "sphinx.ext.napoleon"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.coverage", "sphinx.ext.napoleon", "made_from_code"]
 exclude_patterns = ["_extensions"]
 myst_enable_extensions = ["deflist"]
 myst_heading_anchors = 3

@@ -247,6 +247,11 @@ def accept_type_variables(app: Sphinx, environment: Any, node: Any, shown: nodes
     return shown if isinstance(getattr(sys.modules.get(module), name, None), TypeVar) else None
 
 
+def leave_out_numbered_fields(app: Sphinx, what: str, name: str, member: Any, skip: bool, options: Any) -> bool | None:
+    """A named tuple's fields stand in its signature; "Alias for field number 0" adds nothing."""
+    return True if str(getattr(member, "__doc__", "")).startswith("Alias for field number") else None
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """What Sphinx calls."""
     app.add_directive("tree", Tree)
@@ -254,5 +259,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("travelling", Travelling)
     app.connect("builder-inited", write_pages)
     app.connect("source-read", lead_to_cards)
+    app.connect("autodoc-skip-member", leave_out_numbered_fields)
     app.connect("missing-reference", accept_type_variables)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
