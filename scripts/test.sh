@@ -25,6 +25,7 @@ contract=(
     tests/test_beam_search.py
     tests/test_encoder_pass.py
     tests/test_decoder_step.py
+    tests/test_bare_layers.py
     tests/test_packing.py
     tests/interop
     tests/data/test_bpe.py

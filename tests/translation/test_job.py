@@ -236,6 +236,7 @@ def test_another_input_or_another_job_does_not_go_on(tmp_path: Path, reverse: Tr
 def test_who_stops_a_job_is_told_how_to_go_on(tmp_path: Path, reverse: Translate, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "in").write_bytes(b"a\nb\nc\n")
     before = signal.getsignal(signal.SIGTERM)
+    interrupted = signal.signal(signal.SIGINT, signal.default_int_handler)  # a test run in the background begins with SIGINT ignored
 
     def stopped(sentences: Sequence[str]) -> Iterator[tuple[int, Outcome]]:
         if sentences == ["b"]:
@@ -246,3 +247,4 @@ def test_who_stops_a_job_is_told_how_to_go_on(tmp_path: Path, reverse: Translate
         translate_file(str(tmp_path / "in"), str(tmp_path / "out"), stopped, JobSettings(window=1))
     assert f"1 lines are safe in {tmp_path / 'out'}.partial; the same command resumes" in capsys.readouterr().err
     assert signal.getsignal(signal.SIGTERM) is before
+    signal.signal(signal.SIGINT, interrupted)
