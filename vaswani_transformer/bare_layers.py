@@ -1,6 +1,6 @@
-"""A layer's parts as plain functions: what a search runs in place of modules.
+"""A layer's parts as plain functions, which a search runs in place of modules.
 
-At batch 1 the products take less time than Python needs to walk through modules, so that a search calls functions, one after another.
+At batch 1, Python takes longer to walk through the modules than the matrix products take. So a search calls plain functions.
 
 Shapes: B sentences, T tokens of each, H heads, D = d_model, K = d_k = d_v.
 """
@@ -28,7 +28,7 @@ from .packing import Function, PackedLinear
 Module = TypeVar("Module", bound=nn.Module)
 
 MANY_SENTENCES = 16
-"""From how many on one product for the heads of all is faster on a CPU than PyTorch's attention, which takes them one by one."""
+"""From this number of sentences on, one product for all heads is faster on a CPU than PyTorch's attention, which takes them one by one."""
 
 
 class BareLayer:
@@ -67,7 +67,7 @@ def attend(
     mask: torch.Tensor | None,
     scaling: float,
 ) -> torch.Tensor:
-    """What queries `[B, H, T, K]` find in keys and values `[B, H, positions, K]`, the heads side by side, `[B * T, H * K]`."""
+    """Attention of queries `[B, H, T, K]` to keys and values `[B, H, positions, K]`, the heads side by side, `[B * T, H * K]`."""
     if len(queries) < MANY_SENTENCES or queries.device.type != "cpu":
         found = scaled_dot_product_attention(queries, keys, values, attn_mask=mask, scale=scaling)
     else:
@@ -76,7 +76,7 @@ def attend(
 
 
 def bare(module: nn.Module) -> Function:
-    """The cheapest function that does what `module` does, which `is_as_written`: without a module's call."""
+    """The cheapest function equal to `module`, without the cost of a module's call; `module` must be one that `is_as_written`."""
     if type(module) is nn.Linear:
         weight, bias = module.weight, module.bias
         return lambda x: linear(x, weight, bias)
@@ -89,7 +89,7 @@ def bare(module: nn.Module) -> Function:
 
 
 def hiding(visible: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """0 where a position is visible, and elsewhere the lowest number there is, to be added to attention's scores."""
+    """A mask to add to attention's scores: 0 where a position is visible, elsewhere the lowest number of `dtype`."""
     return torch.zeros(visible.shape, dtype=dtype, device=visible.device).masked_fill(~visible, torch.finfo(dtype).min)
 
 
@@ -106,7 +106,7 @@ class Unpadded:
             self.rows = self.rows[self.places]
 
     def spread(self, rows: torch.Tensor) -> torch.Tensor:
-        """`[R, width]`, a row for each token, with every row in its place and 0 on padding, `[B * S, width]`."""
+        """Put `rows` `[R, width]`, one for each token, in their places: `[B * S, width]`, 0 on padding."""
         if self.places is None:
             return rows
         return rows.new_zeros(self.shape.numel(), rows.shape[-1]).index_copy_(0, self.places, rows)
@@ -117,17 +117,17 @@ class Written(NamedTuple):
 
     forward: Any
     methods: frozenset[str]
-    """Names of all its methods, none of which an instance may have as its own."""
+    """Names of all its methods; no instance may override one."""
     heeds_training: bool
-    """Whether it does something else while it is trained."""
+    """Whether it computes something else in training mode."""
 
 
 WRITTEN: dict[type[nn.Module], Written] = {}
-"""The classes whose modules a search may replace by functions: these alone, and no subclass of theirs."""
+"""The classes whose modules a search may replace by functions: exactly these, and no subclass of them."""
 
 
 def replaceable(written: type[Module], heeds_training: bool = True) -> type[Module]:
-    """Say that a search computes what modules of this class do."""
+    """Declare that a search has functions for modules of this class."""
     methods = frozenset(name for name in dir(written) if callable(getattr(written, name)))
     WRITTEN[written] = Written(written.forward, methods, heeds_training)
     return written
@@ -142,14 +142,14 @@ for elementwise in ACT2CLS.values():
 
 
 def is_as_written(model: nn.Module) -> bool:
-    """Whether `model` is, down to its last module, what its classes say: nobody's subclass, wrapper, adapter, hook or method in it.
+    """Whether `model`, down to its last module, is as its classes were written: no subclass, wrapper, adapter, hook or changed method.
 
-    A search replaces such a model, in evaluation, by functions; any other goes through its own `forward`.
+    In evaluation mode, a search replaces such a model by functions; for any other it calls `forward`.
     """
     if _has_any_global_hook():
         return False
     config, parts = getattr(model, "config", None), [model]
-    for part in parts:  # which grows
+    for part in parts:  # the loop appends to it
         own, written = vars(part), WRITTEN.get(type(part))
         if written is None or not (_is_quiet(own, written) and _has_methods_of(written, part)) or own.get("config", config) is not config:
             return False
@@ -167,17 +167,17 @@ def can_run_bare(model: Any) -> bool:
 
 
 def _attends_as_written(implementation: str) -> bool:
-    """Whether it is equation 1 or PyTorch's function of it, and nobody has registered another under its name."""
+    """Whether it is equation 1 or PyTorch's function for it, and no other function is registered under its name."""
     registered = ALL_ATTENTION_FUNCTIONS.get(implementation)
     return (implementation == "eager" and registered is None) or (implementation == "sdpa" and registered is sdpa_attention_forward)
 
 
 def _is_quiet(own: dict[str, Any], written: Written) -> bool:
-    """Whether the module with these attributes does nothing but call `forward`, for evaluation, with ordinary weights."""
+    """Whether the module with these attributes only calls `forward`: in evaluation mode, with ordinary weights and no hooks."""
     if (own["training"] and written.heeds_training) or "_compiled_call_impl" in own:
         return False
     for hook in (*own["_forward_hooks"].values(), *own["_forward_pre_hooks"].values()):
-        # transformers' own stay where outputs were recorded once, and do nothing unless they are recorded again.
+        # transformers leaves its own hooks in place once outputs were recorded; they do nothing unless outputs are recorded again.
         if getattr(hook, "__module__", None) != "transformers.utils.output_capturing":
             return False
     return all(type(weight) in (nn.Parameter, NoneType) for weight in own["_parameters"].values())
@@ -190,7 +190,7 @@ def _has_methods_of(written: Written, part: nn.Module) -> bool:
         return False
     if written.methods.isdisjoint(own):
         return True
-    # Libraries that have wrapped a method put it back as it was, but on the instance.
+    # Libraries that wrapped a method restore the original, but as an attribute of the instance.
     return all(own[name] == getattr(kind, name).__get__(part) for name in written.methods.intersection(own))
 
 

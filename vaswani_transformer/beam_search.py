@@ -1,10 +1,10 @@
-"""The paper's beam search (section 6.1) over whatever a model says comes next, and greedy search.
+"""The paper's beam search (section 6.1) over a model's scores of next tokens, and greedy search.
 
 A finished hypothesis Y is worth `log P(Y | X) / ((5 + |Y|) / 6)^alpha` (Wu et al., 2016, equation 14, without
-coverage). `|Y|` counts the tokens that the search added, `</s>` among them, and not a prefix the caller forced.
+coverage). `|Y|` counts the tokens that the search added, including `</s>` but not a prefix the caller forced.
 
-Tensors hold what is computed for every word of the vocabulary; of each step only the best few continuations come to the host, at
-once, where a sentence's hypotheses are ordinary objects. Shapes: B sentences still searched, K open hypotheses a sentence
+Tensors hold what is computed for every word of the vocabulary. Of each step only the best few continuations are copied to the host, in
+one transfer; there a sentence's hypotheses are ordinary objects. Shapes: B sentences still searched, K open hypotheses a sentence
 (`num_beams`), N wanted ones (`num_return_sequences`), W candidates, V vocabulary.
 """
 
@@ -46,10 +46,10 @@ class Penalty:
 class SentenceSearch:
     """One sentence's hypotheses: at most K open ones, and the best N of those that ended.
 
-    Ended ones compete for the N places; they never fill a beam. Once the places are taken, an open hypothesis with log-probability s is
-    let go if it cannot take one any more: later scores only lower s, so nothing that comes of it will be worth more than s divided by the
-    largest penalty ahead. This changes no result: what is still open is ranked by s, so whoever can win ranks before whoever cannot.
-    The sentence is done at its limit, or when nothing is open.
+    Ended hypotheses compete for the N places; they never fill a beam. Once the places are taken, an open hypothesis with log-probability s
+    is dropped if it can no longer win one: later scores only lower s, so none of its continuations is worth more than s divided by the
+    largest penalty ahead. This changes no result: open hypotheses are ranked by s, so those that can win rank before those that cannot.
+    The sentence is done at its limit, or when no hypothesis is open.
     """
 
     def __init__(self, number: int, limit: int, beams: int, wanted: int, penalty: Penalty, is_predictable: bool) -> None:
@@ -93,7 +93,7 @@ class SentenceSearch:
         self._let_go()
 
     def results(self) -> list[tuple[float, Hypothesis]]:
-        """N hypotheses with their worth, best first; where fewer ended within the limit, the best open ones stand in behind them."""
+        """N hypotheses with their worth, best first; if fewer ended within the limit, the best open ones follow them."""
         ended = [(worth, hypothesis) for worth, _, hypothesis in sorted(self.ended, reverse=True)]
         penalty = self.penalty(self.length)
         stand_ins = [(hypothesis.log_probability / penalty, hypothesis) for hypothesis in self.open]
@@ -101,7 +101,7 @@ class SentenceSearch:
         return (ended + stand_ins + nothing)[: self.wanted]
 
     def _let_go(self) -> None:
-        """Close what cannot change the result any more."""
+        """Drop the open hypotheses that cannot change the result any more."""
         if self.length < self.limit and self.is_predictable and len(self.ended) == self.wanted:
             largest_ahead = max(self.penalty(self.length + 1), self.penalty(self.limit))
             alive = sum(h.log_probability / largest_ahead > self.ended[0][0] for h in self.open)
@@ -109,7 +109,7 @@ class SentenceSearch:
         self.is_done = self.length >= self.limit or not self.open
 
     def _end(self, hypothesis: Hypothesis) -> None:
-        """Give `hypothesis` a place if it is among the best N; who came first wins a tie."""
+        """Give `hypothesis` a place if it is among the best N; the earlier one wins a tie."""
         self.seen += 1
         worth = hypothesis.log_probability / self.penalty(len(hypothesis.tokens))
         if worth > -math.inf:
@@ -137,7 +137,7 @@ class GnmtBeamSearch:
             prompts: `[B, P]`.
             limits: how many tokens each sentence may get.
             is_predictable: see `PREDICTABLE_PROCESSORS`.
-            forced_end: the tokens that alone may come last where a sentence reaches its limit; all may where there are none.
+            forced_end: the only tokens allowed as the last one of a sentence that reaches its limit; empty allows all.
         """
         self.steps, self.prompts, self.processors, self.criteria = steps, prompts, processors, criteria
         self.config, self.beams = config, config.num_beams
@@ -171,7 +171,7 @@ class GnmtBeamSearch:
             )
 
     def _extend(self, logits: torch.Tensor) -> None:
-        """Append a token to every hypothesis, given the scores `[B, K or 1, V]` of all that may come next."""
+        """Append a token to every hypothesis, given the scores `[B, K or 1, V]` of all next tokens."""
         log_probs = self._log_probabilities(logits)
         so_far = torch.tensor(
             [filled([h.log_probability for h in s.open], logits.shape[1], -math.inf) for s in self.searched],
@@ -186,11 +186,11 @@ class GnmtBeamSearch:
         chosen = [[int(place) % vocabulary for place in row] for row in places]
         for i, (sentence, ends) in enumerate(zip(self.searched, self._ends(origins, chosen), strict=True)):
             if not sentence.is_done:
-                refuse_nan(values[i][:1])  # which come before all numbers
+                refuse_nan(values[i][:1])  # NaN is sorted before all numbers
                 sentence.extend(values[i], origins[i], chosen[i], ends)
 
     def _log_probabilities(self, logits: torch.Tensor) -> torch.Tensor:
-        """Of all that may come next, `[B, K or 1, V]`, at least in float32, as the caller's rules leave them."""
+        """Log-probabilities of all next tokens, `[B, K or 1, V]`, at least in float32, after the caller's rules."""
         self.dtype = torch.promote_types(logits.dtype, torch.float32)
         rows = logits.flatten(0, 1).to(self.dtype)
         # In place, because fresh memory for a vocabulary's scores costs as much as a third of the operation.
@@ -208,7 +208,7 @@ class GnmtBeamSearch:
         return log_probs.view(logits.shape)
 
     def _with_forced_ends(self, log_probs: torch.Tensor) -> torch.Tensor:
-        """`log_probs` `[B, K or 1, V]`; of a sentence at its limit, those of its forced end are 0 and all others minus infinity."""
+        """`log_probs` `[B, K or 1, V]`; for a sentence at its limit, 0 for its forced end tokens and minus infinity for all others."""
         lasts = [i for i, s in enumerate(self.searched) if s.length + 1 == s.limit]
         if lasts:
             forced = torch.full_like(log_probs[0], -math.inf)
@@ -228,7 +228,7 @@ class GnmtBeamSearch:
         return [[a or b for a, b in zip(*pair, strict=True)] for pair in zip(ends, ruled, strict=True)]
 
     def _ids(self, width: int) -> torch.Tensor:
-        """What all hypotheses say, prompts included, `[B * width, length]`."""
+        """The tokens of all hypotheses, prompts included, `[B * width, length]`."""
         prompts = self.prompts[[sentence.number for sentence in self.searched]]
         tokens = [said for s in self.searched for said in filled([h.tokens for h in s.open], width, ())]
         return behind(prompts.repeat_interleave(width, dim=0), tokens, self.config)
@@ -256,15 +256,15 @@ class GnmtBeamSearch:
 
 
 def filled(items: Sequence[Any], width: int, filler: Any = 0) -> list[Any]:
-    """`items` with `filler` behind them, `width` in all."""
+    """`items`, padded with `filler` to `width` entries."""
     return [*items, *[filler] * (width - len(items))]
 
 
 def largest(rows: torch.Tensor, shift: torch.Tensor, number: int) -> tuple[torch.Tensor, torch.Tensor]:
     """The `number` largest sums of a sentence's `rows` `[B, K, V]` and their `shift` `[B, K]`, largest first, `[B, number or K * V]`.
 
-    With them their places among the sentence's K * V. They lie in those blocks of the rows whose own largest sums are the largest, so
-    that a vocabulary is read once and hardly sorted.
+    Also returns their places among the sentence's K * V. Only the blocks with the largest maxima can hold them, so the vocabulary is read
+    once and hardly sorted.
     """
     block = block_width(rows.shape[2])
     blocks = rows.reshape(-1, block)
@@ -279,7 +279,7 @@ def largest(rows: torch.Tensor, shift: torch.Tensor, number: int) -> tuple[torch
 
 
 def first_largest(rows: torch.Tensor) -> torch.Tensor:
-    """The place of the largest entry of each row `[R, V]`, the first where there are several, `[R]`: `argmax`, sooner."""
+    """The place of the largest entry of each row `[R, V]`, the first of equals, `[R]`: a faster `argmax`."""
     blocks = rows.unflatten(1, (-1, block_width(rows.shape[1])))
     chosen = blocks.amax(-1).argmax(-1)
     return chosen * blocks.shape[2] + blocks[torch.arange(len(rows), device=rows.device), chosen].argmax(-1)
@@ -287,7 +287,7 @@ def first_largest(rows: torch.Tensor) -> torch.Tensor:
 
 @cache
 def block_width(width: int) -> int:
-    """Into how long blocks a row of `width` is best cut without a rest: PyTorch reads a block 32 entries at once, and its rest singly."""
+    """The best length of equal blocks for a row of `width`: PyTorch reads 32 entries of a block at once, and a remainder one by one."""
     return min((size for size in range(1, 257) if width % size == 0), key=lambda size: (size % 32 + 8) / size)
 
 
@@ -304,10 +304,10 @@ def greedy_search(
 
     Args:
         prompts: `[B, P]`.
-        processors: they change the scores of what may come next, whichever row a sentence has.
+        processors: they change the scores of next tokens, independent of a sentence's row.
         limits: how many tokens each sentence may get.
-        streamer: gets every sentence's next token at every step, `[B]`; padding behind those that have ended.
-        forced_end: the first of these comes last where a sentence reaches its limit.
+        streamer: gets every sentence's next token at every step, `[B]`; padding for sentences that have ended.
+        forced_end: the first of these ends a sentence that reaches its limit.
     """
     end_tokens = end_tokens_of(config)
     found: list[list[int]] = [[] for _ in limits]
@@ -340,7 +340,7 @@ def greedy_search(
 
 
 def likeliest(scores: torch.Tensor) -> tuple[torch.Tensor, list[int]]:
-    """The token with the largest of each row of `scores` `[R, V]`, on their device, `[R]`, and on the host.
+    """The token with the largest score in each row of `scores` `[R, V]`: as `[R]` on their device, and as a list on the host.
 
     Raises:
         ValueError: one of the scores is not a number.
@@ -369,14 +369,14 @@ def refuse_nan(scores: Sequence[float]) -> None:
 
 
 def behind(prompts: torch.Tensor, found: Sequence[Sequence[int]], config: GenerationConfig) -> torch.Tensor:
-    """The found tokens behind their prompts `[B, P]`, with padding behind the shorter ones, `[B, length]`."""
+    """The found tokens after their prompts `[B, P]`, shorter ones padded, `[B, length]`."""
     longest = max(map(len, found))
     rows = [filled(tokens, longest, padding_of(config)) for tokens in found]
     return torch.cat((prompts, torch.tensor(rows, dtype=torch.long, device=prompts.device)), dim=-1)
 
 
 def padding_of(config: GenerationConfig) -> int:
-    """The token behind those of a sentence that is shorter than others of its batch."""
+    """The token that pads the shorter sentences of a batch."""
     return 0 if config._pad_token_tensor is None else int(config._pad_token_tensor)
 
 
@@ -387,7 +387,7 @@ def end_tokens_of(config: GenerationConfig) -> set[int]:
 
 
 class StepRecorder:
-    """What `generate` was asked to return of every step, under the names of its output."""
+    """What the caller asked `generate` to return of every step, under the names of its output."""
 
     def __init__(self, config: GenerationConfig) -> None:
         wanted = {

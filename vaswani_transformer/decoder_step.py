@@ -1,8 +1,8 @@
 """The decoder for a search: the same function as `VaswaniDecoder`, one position at a time, with nothing done twice.
 
-Nothing is copied for the hypotheses of a sentence: they share what is computed from their source; and of their past, every token that
-was ever in a beam stays where it was written, while a mask tells which of them are a hypothesis' own. Where beams swap, rows of that
-small mask move in place of the past.
+Nothing is copied for the hypotheses of a sentence. They share what is computed from their source. Every token that was ever in a beam
+stays where it was written, and a mask tells which of them belong to a hypothesis. When beams swap, only rows of that small mask move,
+and not the past.
 
 Shapes: B sentences, T hypotheses of each (or positions of a prompt), P positions written so far, S of the source, H heads, D = d_model,
 K = d_k = d_v.
@@ -23,7 +23,7 @@ class DecoderStep:
     """A model's decoder and its map to the vocabulary, over one batch of encoded sources."""
 
     AHEAD = 64
-    """For how many positions at once vectors are made."""
+    """How many positions get their vectors at a time."""
 
     def __init__(self, decoder: EmbeddedTokens, to_vocabulary: nn.Module, source: torch.Tensor, source_mask: torch.Tensor | None) -> None:
         """Begin.
@@ -44,12 +44,12 @@ class DecoderStep:
         self.length = 0
 
     def __call__(self, tokens: torch.Tensor, mask: torch.Tensor | None, positions: int) -> torch.Tensor:
-        """Logits behind `tokens`, less `offset`.
+        """Logits of the token after each of `tokens`, minus `offset`.
 
         Args:
-            tokens: `[B, T]`, written behind the past.
+            tokens: `[B, T]`, appended to the past.
             mask: `[B, T, P + T]`, added to self-attention's scores over the past and these tokens, or `None`.
-            positions: how many the tokens cover: 1 where they are T hypotheses' next ones, T where they are a prompt.
+            positions: how many positions the tokens cover: 1 for the next tokens of T hypotheses, T for a prompt.
 
         Returns:
             `[B, T, vocabulary]`.
@@ -67,7 +67,7 @@ class DecoderStep:
         return self.to_vocabulary(x).unflatten(0, (sentences, -1))
 
     def keep(self, sentences: Sequence[int]) -> None:
-        """Go on with these of the B sentences only, in an order of `closed_up`."""
+        """Keep only these of the B sentences, in an order of `closed_up`."""
         for layer in self.layers:
             layer.keep(sentences)
 
@@ -85,7 +85,7 @@ class DecoderStep:
 
 
 class LayerStep(BareLayer):
-    """One `VaswaniDecoderLayer`, with the keys and values of its past, `[2, B, H, positions, K]`, in room for more of each."""
+    """One `VaswaniDecoderLayer` with the keys and values of its past, `[2, B, H, positions, K]`, in a buffer with room for more."""
 
     def __init__(self, layer: VaswaniDecoderLayer, encoded: Unpadded) -> None:
         super().__init__(layer)
@@ -113,13 +113,13 @@ class LayerStep(BareLayer):
         self.past.narrow(3, 0, self.written).copy_(chosen.view(*firsts.shape, self.written, self.width))
 
     def keep(self, sentences: Sequence[int]) -> None:
-        """Go on with these of the B sentences only, in an order of `closed_up`."""
+        """Keep only these of the B sentences, in an order of `closed_up`."""
         self.source.keep(sentences)
         move(self.past.narrow(3, 0, self.written), sentences, dim=1)
         self.past = self.past.narrow(1, 0, len(sentences))
 
     def _write(self, memory: torch.Tensor) -> torch.Tensor:
-        """Write `[2, B, H, T, K]` behind the past; returns all of it, in room that doubles when it is used up."""
+        """Append `[2, B, H, T, K]` to the past and return all of it; the buffer doubles when it is full."""
         positions = memory.shape[3]
         start, self.written = self.written, self.written + positions
         if self.written > self.past.shape[3]:
@@ -140,13 +140,13 @@ class Source:
         self.hidden = encoded.hidden
 
     def __call__(self, x: torch.Tensor, sentences: int) -> torch.Tensor:
-        """What `x` `[B * T, D]` finds in its source, `[B * T, D]`."""
+        """The attention of `x` `[B * T, D]` to its source, `[B * T, D]`."""
         queries = self.query(x).view(sentences, -1, self.heads, self.width).transpose(1, 2)
         keys, values = self.memory.unbind(0)
         return self.out(attend(queries, keys, values, self.hidden, self.scaling))
 
     def keep(self, sentences: Sequence[int]) -> None:
-        """Go on with these of the B sentences only, in an order of `closed_up`."""
+        """Keep only these of the B sentences, in an order of `closed_up`."""
         move(self.memory, sentences, dim=1)
         self.memory = self.memory.narrow(1, 0, len(sentences))
         self.hidden = None if self.hidden is None else self.hidden[sentences]
@@ -155,9 +155,9 @@ class Source:
 class FoldedSource:
     """The same function of one short source, with both projections moved to its side.
 
-    A head's scores are (x W_q + b_q) K^T = x (W_q K^T) + b_q K^T, and what the heads find, softmax(scores) V, is worth
-    softmax(scores) (V W_o) + b_o to all that follows. What is in brackets is the same in every step and has S columns a head, where a
-    projection has d_k; a step then reads neither weights nor keys and values. Of several sources there is too much of it to read.
+    A head's scores are (x W_q + b_q) K^T = x (W_q K^T) + b_q K^T. The output projection of softmax(scores) V is
+    softmax(scores) (V W_o) + b_o. The products W_q K^T and V W_o are the same in every step and have S columns a head, where a projection
+    has d_k. A step reads only these, and neither weights nor keys and values. For several sources they would be too much to read.
     """
 
     def __init__(self, attention: VaswaniCrossAttention, encoded: Unpadded) -> None:
@@ -175,25 +175,25 @@ class FoldedSource:
         self.bias = out.weight.new_zeros(()) if out.bias is None else out.bias
 
     def __call__(self, x: torch.Tensor, sentences: int) -> torch.Tensor:
-        """What `x` `[B * T, D]` finds in its source, `[B * T, D]`."""
+        """The attention of `x` `[B * T, D]` to its source, `[B * T, D]`."""
         scores = torch.baddbmm(self.shift, x.view(sentences, -1, x.shape[-1]), self.keys)  # [B, T, H * S]
         weights = attention_weights(scores.unflatten(-1, (self.heads, -1))).flatten(-2)
         return torch.baddbmm(self.bias, weights, self.values).flatten(0, 1)
 
     def keep(self, sentences: Sequence[int]) -> None:
-        """Go on with these of the B sentences only, in an order of `closed_up`."""
+        """Keep only these of the B sentences, in an order of `closed_up`."""
         self.keys, self.values, self.shift = (part[sentences] for part in (self.keys, self.values, self.shift))
 
 
 def move(part: torch.Tensor, sentences: Sequence[int], dim: int) -> None:
-    """Copy along `dim` what belongs to `sentences` to their new places; where a sentence stays, and most do, nothing is copied."""
+    """Move the parts of `sentences` along `dim` to their new places; most sentences stay where they are, and are not copied."""
     for place, sentence in enumerate(sentences):
         if place != sentence:
             part.select(dim, place).copy_(part.select(dim, sentence))
 
 
 def keys_and_values(attention: VaswaniAttention, encoded: Unpadded) -> list[torch.Tensor]:
-    """Of the sources, `[B, H, S, K]` each, 0 on padding."""
+    """Keys and values of the sources, `[B, H, S, K]` each, 0 on padding."""
     return [
         attention.split_heads(encoded.spread(bare(projection)(encoded.rows)).view(*encoded.shape, -1))
         for projection in (attention.k_proj, attention.v_proj)
@@ -201,7 +201,7 @@ def keys_and_values(attention: VaswaniAttention, encoded: Unpadded) -> list[torc
 
 
 def less_offset(module: nn.Module) -> tuple[Function, float]:
-    """`module` as a function that leaves out an offset, and the offset: packed weights round what is left less."""
+    """`module` as a function whose results lack an offset, and that offset: packed weights round such smaller results less."""
     function = bare(module)
     if isinstance(module, PackedLinear) and function is not module:
         return module.relative, module.offset
@@ -209,7 +209,7 @@ def less_offset(module: nn.Module) -> tuple[Function, float]:
 
 
 def can_fold(attention: VaswaniAttention, encoded: Unpadded) -> bool:
-    """Whether `FoldedSource` is for plain weights and these sources: one, short, in a precision that bears a product more."""
+    """Whether `FoldedSource` suits: plain weights, one short source, and a precision that tolerates one more product."""
     are_plain = all(type(part) in (nn.Linear, PackedLinear) for part in (attention.q_proj, attention.out_proj))
     sentences, positions = encoded.shape
     is_short = sentences == 1 and positions <= attention.head_dim

@@ -1,7 +1,7 @@
-"""How `generate` comes to the paper's search: beam search under GNMT's length penalty, at most source + 50 tokens (section 6.1).
+"""How `generate` reaches the paper's search: beam search under GNMT's length penalty, at most source + 50 tokens (section 6.1).
 
-It is used where `generation_config.length_penalty_type` is `"gnmt"`; where that is absent, Hugging Face's own beam search and its
-len^alpha run unchanged. Greedy search finds what Hugging Face's finds, sooner.
+It runs where `generation_config.length_penalty_type` is `"gnmt"`. Without that setting, Hugging Face's own beam search and its
+len^alpha run unchanged. Greedy search gives the same result as Hugging Face's, faster.
 
 Shapes: B sentences, K hypotheses a sentence (`num_beams`).
 """
@@ -39,9 +39,9 @@ PREDICTABLE_PROCESSORS = (
     logits_process.SuppressTokensAtBeginLogitsProcessor,
     logits_process.SuppressTokensLogitsProcessor,
 )
-"""Processors that keep every step's score at or below 0, which the early stop needs, and do not look at a row's
-number, which changes when finished sentences leave the batch. With any other processor the search is as right, but
-goes on to the length limit."""
+"""Processors that keep every step's score at or below 0, which the early stop needs, and ignore a row's
+number, which changes when finished sentences leave the batch. With any other processor the search is just as
+correct, but runs to the length limit."""
 
 
 class PaperSearch(GenerationMixin):
@@ -49,14 +49,14 @@ class PaperSearch(GenerationMixin):
 
     def save_pretrained(self, *args: Any, **kwargs: Any) -> None:
         """Save the model with its search settings."""
-        # Under this mark, which the settings of every freshly built model carry, reading the file would silently drop our two.
+        # The settings of every new model carry this mark. With it in the file, loading would silently drop our two settings.
         self.generation_config._from_model_config = False
         super().save_pretrained(*args, **kwargs)
 
     def _prepare_generation_config(
         self, generation_config: GenerationConfig | None, **kwargs: Any
     ) -> tuple[GenerationConfig, dict[str, Any]]:
-        """Take in the two settings that a `GenerationConfig` knows only where a checkpoint has them."""
+        """Accept our two settings, which a `GenerationConfig` has only if the checkpoint has them."""
         prepared, model_kwargs = super()._prepare_generation_config(generation_config, **kwargs)
         for name in ("length_penalty_type", "extra_length"):
             setattr(prepared, name, model_kwargs.pop(name, getattr(prepared, name, None)))
@@ -68,13 +68,13 @@ class PaperSearch(GenerationMixin):
                 "PyTorch's flex attention fails on a CPU in a search of several hypotheses; load the model with "
                 'attn_implementation="sdpa", or pass num_beams=1.'
             )
-        vars(prepared).pop("_runs_bare", None)  # of a search before, with these settings
+        vars(prepared).pop("_runs_bare", None)  # left by an earlier search with these settings
         return prepared, model_kwargs
 
     def _validate_generation_mode(
         self, generation_mode: GenerationMode, generation_config: GenerationConfig, given: dict[str, Any]
     ) -> None:
-        """Refuse a draft of what comes next, which transformers knows for one hypothesis and drops for several."""
+        """Refuse assisted decoding for several hypotheses: transformers has it for one only, and silently drops it for several."""
         names = ("prompt_lookup_num_tokens", "assistant_early_exit", "use_mtp")
         drafts = {"assistant_model": given.get("assistant_model"), **{name: getattr(generation_config, name, None) for name in names}}
         for name, draft in drafts.items():
@@ -93,7 +93,7 @@ class PaperSearch(GenerationMixin):
         input_ids_length: int,
         **kwargs: Any,
     ) -> GenerationConfig:
-        """Where the caller gave no limit, set the longest source's; `token_limits` then gives each sentence its own."""
+        """If the caller gave no limit, set the longest source's; `token_limits` then gives each sentence its own."""
         extra = generation_config.extra_length
         generation_config._limited_by_source = extra is not None and has_default_max_length and generation_config.max_new_tokens is None
         if generation_config._limited_by_source:
@@ -116,7 +116,7 @@ class PaperSearch(GenerationMixin):
         model_input_name: str | None,
         generation_config: GenerationConfig,
     ) -> dict[str, Any]:
-        """Encode the sources (transformers 5.17 has another name for this, and encodes padding, too)."""
+        """Encode the sources (transformers 5.17 has another name for this method, so there padding is encoded, too)."""
         mask = model_kwargs.get("attention_mask")
         for_encoder = {name for name, value in model_kwargs.items() if value is not None and not name.startswith("decoder_")}
         is_recorded = generation_config.output_attentions or generation_config.output_hidden_states
@@ -134,7 +134,7 @@ class PaperSearch(GenerationMixin):
         *args: Any,
         **kwargs: Any,
     ) -> None:
-        """Make a cache, but not for a search that would leave it empty: making it takes as long as a step."""
+        """Make a cache, unless the search would not use it: making one takes as long as a step."""
         is_ours = generation_mode is GenerationMode.GREEDY_SEARCH or (
             generation_mode is GenerationMode.BEAM_SEARCH and generation_config.length_penalty_type == "gnmt"
         )
@@ -241,17 +241,17 @@ def token_limits(config: GenerationConfig, input_ids: torch.Tensor, model_kwargs
 
 
 def are_predictable(processors: LogitsProcessorList) -> bool:
-    """Whether all of them are known, and so of the kind that `PREDICTABLE_PROCESSORS` describes."""
+    """Whether all of them are of the kind that `PREDICTABLE_PROCESSORS` describes."""
     return all(type(rule) in PREDICTABLE_PROCESSORS for rule in processors)
 
 
 def forces_the_end(rule: LogitsProcessor, config: GenerationConfig) -> bool:
-    """Whether `rule` is the settings' `forced_eos_token_id`, which speaks of the longest sentence's limit as if it were everybody's."""
+    """Whether `rule` is the settings' `forced_eos_token_id`, which applies the longest sentence's limit to all sentences."""
     return type(rule) is logits_process.ForcedEOSTokenLogitsProcessor and rule.max_length == config.max_length
 
 
 def without_forced_end(processors: LogitsProcessorList, config: GenerationConfig) -> tuple[LogitsProcessorList, list[int]]:
-    """The rules beside `forced_eos_token_id`, and its tokens, for a search that knows each sentence's limit."""
+    """The rules without `forced_eos_token_id`, and its tokens, for a search that knows each sentence's limit."""
     forced = [token for rule in processors if forces_the_end(rule, config) for token in rule.eos_token_id.tolist()]
     return LogitsProcessorList([rule for rule in processors if not forces_the_end(rule, config)]), forced
 
@@ -259,13 +259,13 @@ def without_forced_end(processors: LogitsProcessorList, config: GenerationConfig
 def for_hugging_face(
     processors: LogitsProcessorList, config: GenerationConfig, limits: torch.Tensor, prompt_length: int
 ) -> LogitsProcessorList:
-    """The rules for a search of Hugging Face's: the end is forced at each sentence's own limit `[B]`, and NaN is refused."""
+    """The rules for one of Hugging Face's searches: the end is forced at each sentence's own limit `[B]`, and NaN is refused."""
     rules = [ForcedEnd(rule, limits, prompt_length) if forces_the_end(rule, config) else rule for rule in processors]
     return LogitsProcessorList(rules if config.remove_invalid_values else [RefusedNaN(), *rules])
 
 
 class RefusedNaN(LogitsProcessor):
-    """Says what is wrong where scores are not numbers, of which the first would be taken for the largest."""
+    """Refuses scores that are NaN, the first of which a search would take for the largest."""
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         refuse_nan([float(scores.sum())] if scores.isnan().any() else [])
@@ -276,7 +276,7 @@ class ForcedEnd(LogitsProcessor):
     """`forced_eos_token_id`, at each sentence's own limit."""
 
     def __init__(self, rule: logits_process.ForcedEOSTokenLogitsProcessor, limits: torch.Tensor, prompt_length: int) -> None:
-        """`limits` `[B]` counts tokens after the `prompt_length` ones the search began with."""
+        """`limits` `[B]` counts tokens after the first `prompt_length` ones."""
         self.end_tokens, self.lengths = rule.eos_token_id, limits + prompt_length
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
@@ -287,13 +287,13 @@ class ForcedEnd(LogitsProcessor):
 
 
 def in_place(processors: LogitsProcessorList) -> LogitsProcessorList:
-    """The same rules, with `EarliestEnd` for those it stands for."""
+    """The same rules, with `EarliestEnd` in place of those that it replaces."""
     lengths = (logits_process.MinLengthLogitsProcessor, logits_process.MinNewTokensLengthLogitsProcessor)
     return LogitsProcessorList([EarliestEnd(rule) if type(rule) in lengths else rule for rule in processors])
 
 
 class EarliestEnd(LogitsProcessor):
-    """`min_length` or `min_new_tokens`, written into the scores it is given: Hugging Face's copy all scores, twice a step."""
+    """`min_length` or `min_new_tokens`, written into the given scores; Hugging Face's version copies all scores twice a step."""
 
     def __init__(self, rule: logits_process.MinLengthLogitsProcessor | logits_process.MinNewTokensLengthLogitsProcessor) -> None:
         self.end_tokens: torch.Tensor = rule.eos_token_id
@@ -309,7 +309,7 @@ class EarliestEnd(LogitsProcessor):
 
 
 def callers_rules(criteria: StoppingCriteriaList) -> StoppingCriteriaList:
-    """The stopping rules beside the end token and the longest length, which a search knows itself."""
+    """The stopping rules other than the end token and the maximum length, which a search applies itself."""
     own = (MaxLengthCriteria, EosTokenCriteria)
     return StoppingCriteriaList([rule for rule in criteria if not isinstance(rule, own)])
 
@@ -318,7 +318,7 @@ class TokenLimits(StoppingCriteria):
     """Ends each sentence at its own limit, for Hugging Face's searches."""
 
     def __init__(self, limits: torch.Tensor, prompt_length: int) -> None:
-        """`limits` `[B]` counts tokens after the `prompt_length` ones the search began with."""
+        """`limits` `[B]` counts tokens after the first `prompt_length` ones."""
         self.limits = limits
         self.prompt_length = prompt_length
 

@@ -1,7 +1,7 @@
-"""The encoder for a search: the same function as `VaswaniEncoder`, padding left out.
+"""The encoder for a search: the same function as `VaswaniEncoder`, without computing padding.
 
-Sentences of a batch differ in length, and what stands behind the shorter ones takes as long as their tokens. Here the real tokens of all
-sentences are rows of one matrix; only attention sees them in their places. The result is 0 on padding.
+Sentences of a batch differ in length, and padding takes as long to compute as tokens. Here the real tokens of all sentences are rows of
+one matrix; only attention sees them in their places. The result is 0 on padding.
 
 Shapes: B sentences, S positions, R real tokens, D = d_model.
 """
@@ -15,7 +15,7 @@ from .layers import EmbeddedTokens, VaswaniEncoderLayer
 
 
 def encode(encoder: EmbeddedTokens, input_ids: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
-    """What `encoder`, a `VaswaniEncoder`, makes of `input_ids` `[B, S]` under `mask` `[B, S]`, 0 on padding: `[B, S, D]`."""
+    """The states `[B, S, D]` that `encoder`, a `VaswaniEncoder`, computes for `input_ids` `[B, S]` under `mask` `[B, S]`, 0 on padding."""
     tokens = Unpadded(encoder.add_positions(encoder.embed(input_ids, None), mask), mask)
     x = tokens.rows
     for layer in encoder.layers:

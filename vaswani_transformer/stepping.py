@@ -1,4 +1,4 @@
-"""The two ways in which a search gets the next tokens' scores: through a model's `forward`, or step by step without what that repeats.
+"""The two ways in which a search gets the scores of next tokens: a model's `forward`, or a faster step that repeats no work.
 
 Shapes: B sentences still searched, K hypotheses a sentence, P positions of the prompt, S of the source, V vocabulary.
 """
@@ -16,7 +16,7 @@ from .bare_layers import can_run_bare, hiding
 from .decoder_step import DecoderStep
 
 UNDERSTOOD = {"attention_mask", "encoder_outputs", "past_key_values", "use_cache"}
-"""The arguments of a model that `DecoderSteps` knows."""
+"""The model arguments that `DecoderSteps` handles."""
 
 
 class Steps(Protocol):
@@ -24,28 +24,28 @@ class Steps(Protocol):
 
     @property
     def can_shrink(self) -> bool:
-        """Whether sentences may leave the batch, and then hypotheses their sentence."""
+        """Whether sentences may leave the batch; only then may hypotheses leave their sentence."""
 
     @property
     def offset(self) -> float:
-        """What the scores are less than the model's logits, all by the same."""
+        """By how much every score is below the model's logit."""
 
     @property
     def outputs(self) -> ModelOutput:
-        """All that the model said at the last step, where it was asked through `forward`."""
+        """The model's complete output of the last step, if `forward` computed it."""
 
     def first(self) -> torch.Tensor:
-        """Scores behind the prompt, `[B, K or 1, V]`, unnormalised; where there is one row, the hypotheses share it."""
+        """Unnormalised scores of the token after the prompt, `[B, K or 1, V]`; a sentence's hypotheses share a single row."""
 
     def next(self, tokens: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-        """Scores `[B, K, V]` behind `tokens` `[B, K]`, each appended to its sentence's hypothesis `rows` `[B, K]` of the last step."""
+        """Scores `[B, K, V]` after `tokens` `[B, K]`, each appended to its sentence's hypothesis `rows` `[B, K]` of the last step."""
 
     def keep(self, sentences: Sequence[int]) -> None:
-        """Go on with these of the B sentences only, in this order, which is one of `closed_up`."""
+        """Keep only these of the B sentences, in this order, which is one of `closed_up`."""
 
 
 def closed_up(staying: Sequence[int]) -> list[int]:
-    """The sentences `staying`, n of them, in an order that leaves those of the first n places where they are and fills the gaps between."""
+    """The n sentences `staying`, reordered: those in the first n places stay there, and the others fill the gaps between them."""
     places = range(len(staying))
     those_in_place = {sentence for sentence in staying if sentence in places}
     others = iter([sentence for sentence in staying if sentence not in places])
@@ -72,14 +72,14 @@ def steps_of(
 
 
 def runs_bare(model: Any, config: GenerationConfig) -> bool:
-    """Whether `model` computes what a search has functions for; found out once and noted on the search's own settings."""
+    """Whether a search has functions for all that `model` computes; found out once and noted on the search's own settings."""
     if "_runs_bare" not in vars(config):
         config._runs_bare = can_run_bare(model)
     return config._runs_bare
 
 
 def can_step(model: Any, config: GenerationConfig, model_kwargs: dict[str, Any]) -> bool:
-    """Whether `DecoderSteps` does what these settings ask for; it has no use for a cache."""
+    """Whether `DecoderSteps` does all that these settings ask for; it uses no cache."""
     cache, mask = model_kwargs.get("past_key_values"), model_kwargs.get("attention_mask")
     given = {name for name, value in model_kwargs.items() if value is not None}
     records = (
@@ -104,7 +104,7 @@ def is_dynamic(cache: Any) -> bool:
 
 
 class ModelSteps:
-    """Steps through `forward`, as Hugging Face's searches do: any model, any cache, any setting, B * K rows."""
+    """Steps by calling `forward`, as Hugging Face's searches do: any model, any cache, any setting, B * K rows."""
 
     offset = 0.0
 
@@ -123,7 +123,7 @@ class ModelSteps:
 
     @property
     def can_shrink(self) -> bool:
-        # What somebody has changed may know the rows of its batch, such as an adapter for each.
+        # A changed model may depend on the rows of its batch, such as one with an adapter for each.
         cache = self.model_kwargs.get("past_key_values")
         return runs_bare(self.model, self.config) and (cache is None or is_dynamic(cache))
 
@@ -164,12 +164,12 @@ class ModelSteps:
 
 
 class DecoderSteps:
-    """Steps through `DecoderStep`: of a sentence's prompt one row, and then K hypotheses that share it."""
+    """Steps by calling `DecoderStep`: one row for a sentence's prompt, then K hypotheses that share it."""
 
     can_shrink = True
     outputs = ModelOutput()
     FORGET_EVERY = 8
-    """After how many steps what no hypothesis descends from is dropped from the past."""
+    """The number of steps after which tokens without a living hypothesis are dropped from the past."""
 
     def __init__(self, model: Any, prompts: torch.Tensor, model_kwargs: dict[str, Any], beams: int) -> None:
         """`prompts` is `[B, P]`, and the tensors of `model_kwargs` have B * beams rows."""
@@ -179,7 +179,7 @@ class DecoderSteps:
         self.offset = self.step.offset
         self.prompts, self.beams, self.dtype = prompts, beams, source.dtype
         self.past = source.new_zeros((len(prompts), beams, prompts.shape[1]))
-        """0 where a position of the past is a hypothesis' own, `[B, K, positions]`."""
+        """0 where a position of the past belongs to a hypothesis, `[B, K, positions]`."""
         itself = torch.eye(beams, dtype=torch.bool, device=source.device)
         self.newest = hiding(itself, source.dtype)
         self.crowded = prompts.shape[1] + self.FORGET_EVERY * beams
@@ -210,7 +210,7 @@ class DecoderSteps:
         self.past = self.past[sentences]
 
     def _forget(self, rows: torch.Tensor) -> None:
-        """Drop from the past what none of the hypotheses that go on descends from."""
+        """Drop from the past all tokens that belong to none of the open hypotheses."""
         chosen = torch.zeros(self.past.shape[:2], dtype=torch.bool, device=rows.device).scatter_(1, rows, True)
         is_alive = ((self.past == 0) & chosen.unsqueeze(-1)).any(1)
         most = int(is_alive.sum(-1).max())
@@ -221,7 +221,7 @@ class DecoderSteps:
 
 
 def select_rows(value: Any, rows: torch.Tensor) -> Any:
-    """The given rows of a model argument `[B * K, ...]` or of an encoder's output; anything else as it is."""
+    """The given rows of a model argument `[B * K, ...]` or of an encoder's output; anything else unchanged."""
     if isinstance(value, torch.Tensor) and value.ndim:
         return value[rows]
     if isinstance(value, ModelOutput):
