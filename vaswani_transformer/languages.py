@@ -1,4 +1,4 @@
-"""Which languages a model translates, and how it is told: by a task's name and by a control token before the source.
+"""Which languages a model translates, and how a caller chooses one: by a task's name and by a control token before the source.
 
 This file travels with checkpoints.
 """
@@ -19,14 +19,14 @@ def languages_of(task: str | None) -> tuple[str | None, str | None]:
 
 
 def language_token(language: str) -> str:
-    """The control token before a source that a model of several target languages shall translate into `language`."""
+    """The control token before a source that asks a model of several target languages for `language`."""
     return f"<2{language}>"
 
 
 def target_languages(tokenizer: Any) -> dict[str, int]:
-    """The languages a model chooses among by a token before its source, and the tokens' ids; none for a model of one language.
+    """The languages that a token before the source selects, and the tokens' ids; none for a model of one language.
 
-    Only tokens that text cannot spell count. Where text can, as with T5's descendants, writing them is the caller's own affair.
+    Only tokens that text cannot spell count. Where text can spell them, as with T5's descendants, the caller writes them.
     """
     if not getattr(tokenizer, "split_special_tokens", False):
         return {}
@@ -35,10 +35,10 @@ def target_languages(tokenizer: Any) -> dict[str, int]:
 
 
 def language_prefix(tokenizer: Any, language: str | None) -> list[int]:
-    """The ids before every source that shall be translated into `language`: none where there is nothing to choose.
+    """The ids to put before every source to translate it into `language`: none where there is nothing to choose.
 
     Raises:
-        ValueError: the model has no such language, or the caller has to name one; the sentence says which there are.
+        ValueError: the model has no such language, or the caller must name one; the sentence lists the model's languages.
     """
     known = target_languages(tokenizer)
     if language in known:

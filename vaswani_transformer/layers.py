@@ -1,4 +1,4 @@
-"""The layers of "Attention Is All You Need" (2017), sections 3.1 to 3.5, without anything of a library's models round them.
+"""The layers of "Attention Is All You Need" (2017), sections 3.1 to 3.5, without a library's model code around them.
 
 Shapes: B sentences, S source positions, T target positions, L positions of either, D = d_model, H heads,
 K = d_k (`head_dim`), V = d_v (`value_head_dim`).
@@ -43,7 +43,7 @@ def sinusoids(positions: torch.Tensor, d_model: int, layout: str = "interleaved"
 
 
 class EmbeddedTokens:
-    """Token embeddings (section 3.4) plus positions (section 3.5): what an encoder's or a decoder's layers get."""
+    """Token embeddings (section 3.4) plus positions (section 3.5): the input of an encoder's or a decoder's layers."""
 
     config: VaswaniConfig
     embed_tokens: nn.Embedding
@@ -123,7 +123,7 @@ def attention(
         dropout: rate on the weights.
 
     Returns:
-        What the queries find, `[B, H, T, V]`, and the weights `[B, H, T, S]`.
+        The weighted values, `[B, H, T, V]`, and the weights `[B, H, T, S]`.
     """
     weights = attention_weights(torch.matmul(queries * scaling, keys.transpose(-2, -1)), mask)
     if dropout:
@@ -134,14 +134,14 @@ def attention(
 def attention_weights(scores: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
     """The softmax of equation 1 over the last dimension of `scores`.
 
-    A position is hidden by a `mask` of True and False, False there, or by one to be added, its type's lowest number there.
+    A boolean `mask` hides a position by False. Any other `mask` is added, and hides a position by its type's lowest number.
     """
     if mask is not None and mask.dtype == torch.bool:
         scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
     elif mask is not None:
         scores = scores + mask
         if scores.dtype == torch.float16:
-            # Here alone the sum overflows; where a row sees nothing at all, softmax would give NaN.
+            # Only here can the sum overflow; for a row that sees nothing at all, softmax would then give NaN.
             scores = scores.clamp(min=torch.finfo(scores.dtype).min)
     return nn.functional.softmax(scores, dim=-1)
 
@@ -156,20 +156,20 @@ def scaled_dot_product_attention(
     dropout: float = 0.0,
     **kwargs: Any,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """`attention` as transformers calls it, where `attn_implementation="eager"`: the output is `[B, T, H, V]`."""
+    """`attention` as transformers calls it for `attn_implementation="eager"`: the output is `[B, T, H, V]`."""
     found, weights = attention(query, key, value, attention_mask, scaling, dropout if module.training else 0.0)
     return found.transpose(1, 2), weights
 
 
 def attention_implementation(config: VaswaniConfig, asked: Mapping[str, Any]) -> str:
-    """The name of the function to attend with: `"eager"` where the weights are `asked` for, which no other one returns."""
+    """The name of the attention function: `"eager"` where the weights are `asked` for, since no other function returns them."""
     return "eager" if asked.get("output_attentions", config.output_attentions) else config._attn_implementation
 
 
 class VaswaniAttention(nn.Module):
     """Multi-head attention (section 3.2.2): what self-attention and attention over the source share.
 
-    d_k and d_v are free of D / H, as Table 3's rows A and B want them.
+    d_k and d_v need not be D / H: Table 3's rows A and B vary them.
     """
 
     is_causal = False
@@ -205,10 +205,10 @@ class VaswaniAttention(nn.Module):
         attention_mask: torch.Tensor | None,
         **kwargs: Any,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Attend with each head's queries `[B, H, T, K]`, and project what the heads found.
+        """Attend with each head's queries `[B, H, T, K]`, and project the heads' outputs.
 
         Returns:
-            `[B, T, D]` and, where the implementation has them, the weights `[B, H, T, S]`.
+            `[B, T, D]` and, if the implementation returns them, the weights `[B, H, T, S]`.
         """
         implementation = attention_implementation(self.config, kwargs)
         attend: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(implementation, scaled_dot_product_attention)
@@ -218,7 +218,7 @@ class VaswaniAttention(nn.Module):
 
 
 class VaswaniSelfAttention(VaswaniAttention):
-    """Attention over the sequence itself (section 3.2.3): all of it, or in the decoder what came before."""
+    """Attention over the sequence itself (section 3.2.3): all of it, or in the decoder up to the current position."""
 
     def __init__(self, config: VaswaniConfig, num_heads: int, layer_idx: int, is_causal: bool) -> None:
         super().__init__(config, num_heads, layer_idx)
@@ -226,7 +226,7 @@ class VaswaniSelfAttention(VaswaniAttention):
         self.qkv_proj: nn.Module | None = None
 
     def queries_keys_and_values(self, states: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """`[B, L, D]` to queries and keys `[B, H, L, K]` and values `[B, H, L, V]`; `pack_weights` makes one product of the three."""
+        """`[B, L, D]` to queries and keys `[B, H, L, K]` and values `[B, H, L, V]`; `pack_weights` joins the three products."""
         if self.qkv_proj is None:
             keys, values = self.keys_and_values(states)
             return self.split_heads(self.q_proj(states)), keys, values
@@ -295,7 +295,7 @@ class VaswaniLayer(GradientCheckpointingLayer):
 
 
 def activation(name: str) -> nn.Module:
-    """The nonlinearity of that name."""
+    """The nonlinearity called `name`."""
     if name not in ACT2FN:
         raise ValueError(f"There is no `activation_function` {name!r}; choose one of {', '.join(sorted(ACT2FN))}.")
     return ACT2FN[name]
@@ -347,9 +347,9 @@ class VaswaniDecoderLayer(VaswaniLayer):
 
 
 def check_ids(ids: torch.Tensor, entries: int, what: str, remedy: str) -> None:
-    """Say in a sentence what looking up beyond a table's end would say in an index error.
+    """Raise one clear sentence for an id beyond a table's end, in place of an index error.
 
-    On the CPU only, where checking needs no synchronisation.
+    Only on the CPU, where the check needs no synchronisation.
     """
     if ids.device.type != "cpu" or torch.compiler.is_compiling() or torch.jit.is_tracing() or not ids.numel():
         return

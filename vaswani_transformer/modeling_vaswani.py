@@ -1,4 +1,4 @@
-"""The post-LayerNorm encoder-decoder as a model of transformers: stacks, heads, masks and outputs round the layers of `layers.py`.
+"""The post-LayerNorm encoder-decoder as a transformers model: stacks, heads, masks and outputs around the layers of `layers.py`.
 
 Shapes: B sentences, S source positions, T target positions, L positions of either, D = d_model.
 """
@@ -43,19 +43,19 @@ from .layers import (
 from .packing import SAVE_BEFORE, Function, WeightType, check_that_tensors_stay, is_packed, pack_linear_layers, refuse
 
 if TYPE_CHECKING:
-    # Not needed here: a saved model takes along the files its code imports, and should take the pipeline.
+    # Not used here: a saved model includes the files that its code imports, and should include the pipeline.
     from .pipeline_translation import TranslationPipeline  # noqa: F401
 
 
 def shift_tokens_right(labels: torch.Tensor, pad_token_id: int, decoder_start_token_id: int) -> torch.Tensor:
-    """The decoder's input for `labels` `[B, T]`: behind the start token, padding in place of -100."""
+    """The decoder's input for `labels` `[B, T]`: shifted right after the start token, with padding in place of -100."""
     shifted = labels.roll(1, dims=-1)
     shifted[:, 0] = decoder_start_token_id
     return shifted.masked_fill(shifted == -100, pad_token_id)
 
 
 class VaswaniPreTrainedModel(PreTrainedModel):
-    """What transformers needs to know of every class here, and the initial weights."""
+    """What transformers needs to know about every class here, and the initial weights."""
 
     config: VaswaniConfig
     config_class = VaswaniConfig
@@ -71,7 +71,7 @@ class VaswaniPreTrainedModel(PreTrainedModel):
     def _init_weights(self, module: nn.Module) -> None:
         """Embeddings and softmax with deviation D^-0.5, for variance 1 once scaled; Xavier elsewhere.
 
-        The paper does not say how it began.
+        The paper does not give its initialisation.
         """
         if isinstance(module, nn.Embedding) or module is self.get_output_embeddings():
             init.normal_(module.weight, std=self.config.d_model**-0.5)
@@ -96,7 +96,7 @@ class VaswaniPreTrainedModel(PreTrainedModel):
     def _resize_token_embeddings(
         self, new_num_tokens: int, pad_to_multiple_of: int | None = None, mean_resizing: bool = True
     ) -> nn.Embedding:
-        """Beside the encoder's embeddings and the softmax, resize the decoder's, where they are its own."""
+        """Resize the encoder's embeddings and the softmax, and the decoder's embeddings if it has its own."""
         if is_packed(self):
             refuse("resized", "resize the embeddings before `pack_weights`")
         if self.config.target_vocab_size is not None:
@@ -119,7 +119,7 @@ class VaswaniPreTrainedModel(PreTrainedModel):
 
 
 class VaswaniStack(EmbeddedTokens, VaswaniPreTrainedModel):
-    """What encoder and decoder share: what is made of tokens before the first layer."""
+    """What encoder and decoder share: everything before the first layer."""
 
     def __init__(self, config: VaswaniConfig, vocab_size: int) -> None:
         super().__init__(config)
@@ -131,7 +131,7 @@ class VaswaniStack(EmbeddedTokens, VaswaniPreTrainedModel):
         self.gradient_checkpointing = False
 
     def config_of_masks(self, asked: Mapping[str, Any]) -> VaswaniConfig:
-        """The configuration for masks as the attention wants them that does what is `asked` for."""
+        """The configuration to make masks with, for the attention function that can return what is `asked` for."""
         implementation = attention_implementation(self.config, asked)
         if implementation == self.config._attn_implementation:
             return self.config
@@ -209,7 +209,7 @@ class VaswaniDecoder(VaswaniStack):
         use_cache: bool | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> BaseModelOutputWithPastAndCrossAttentions:
-        """Decode behind a cached past of P positions (0 without a cache).
+        """Decode after a cached past of P positions (0 without a cache).
 
         Args:
             input_ids: `[B, T]`.
@@ -271,7 +271,7 @@ class VaswaniModel(VaswaniPreTrainedModel):
         return self.encoder.embed_tokens
 
     def set_input_embeddings(self, value: nn.Embedding) -> None:
-        """Exchange the embedding, in the decoder too where it shares the matrix."""
+        """Replace the embedding, and the decoder's too if it shares the matrix."""
         self.encoder.embed_tokens = value
         if self.config.has_one_embedding:
             self.shared = value
@@ -325,7 +325,7 @@ class VaswaniModel(VaswaniPreTrainedModel):
 
 @replaceable
 class VaswaniForConditionalGeneration(PaperSearch, VaswaniPreTrainedModel, GenerationMixin):
-    """The encoder-decoder and the map before the softmax (section 3.4): the embeddings."""
+    """The encoder-decoder and the map before the softmax, which is the embedding matrix (section 3.4)."""
 
     _tied_weights_keys = {  # noqa: RUF012
         "lm_head.weight": "model.shared.weight",
@@ -345,22 +345,21 @@ class VaswaniForConditionalGeneration(PaperSearch, VaswaniPreTrainedModel, Gener
         return self.model.get_input_embeddings()
 
     def set_input_embeddings(self, value: nn.Embedding) -> None:
-        """Exchange the embedding; see `VaswaniModel.set_input_embeddings`."""
+        """Replace the embedding; see `VaswaniModel.set_input_embeddings`."""
         self.model.set_input_embeddings(value)
 
     def pack_weights(self, dtype: WeightType = "float32") -> "VaswaniForConditionalGeneration":
         """Make this model translate faster on a CPU, for good: its weights can then be neither trained nor saved.
 
         Args:
-            dtype: `"float32"` changes no result beyond rounding; `"float16"` rounds the weights for speed, `"bfloat16"` and `"int8"`
-                what is multiplied by them, too. `PackedLinear` tells more.
+            dtype: `"float32"` changes no result beyond rounding. For speed, `"float16"` rounds the weights, and `"bfloat16"` and `"int8"`
+                round what is multiplied by them, too. See `PackedLinear`.
 
         Returns:
             The model itself.
 
         Raises:
-            ValueError: another type, or one that this CPU has no products for; a model that is not on a CPU, has adapters or is packed
-                already.
+            ValueError: the type is another or this CPU lacks it, or the model is not on a CPU, has adapters or is packed already.
         """
         pack_linear_layers(self.eval(), dtype)
         return self
@@ -378,7 +377,7 @@ class VaswaniForConditionalGeneration(PaperSearch, VaswaniPreTrainedModel, Gener
         past_key_values: Cache | None,
         **kwargs: Any,
     ) -> torch.Tensor | None:
-        """`generate` asks under a static cache. A prompt's mask stays `[B, T]`, for positions count by it."""
+        """`generate` calls this for a static cache. A prompt's mask stays `[B, T]`, because positions are counted by it."""
         if attention_mask is not None:
             return attention_mask
         return create_causal_mask(config, inputs_embeds, attention_mask, past_key_values=past_key_values)
@@ -414,17 +413,17 @@ class VaswaniForConditionalGeneration(PaperSearch, VaswaniPreTrainedModel, Gener
         Args:
             input_ids: source, `[B, S]`.
             attention_mask: `[B, S]`, 0 on padding.
-            decoder_input_ids: target behind the start token, `[B, T]`; made from `labels` when absent.
+            decoder_input_ids: start token and target, `[B, T]`; made from `labels` when absent.
             decoder_attention_mask: `[B, T]`, 0 on padding; padding at the end needs none, as nothing sees it.
             encoder_outputs: an encoded source, in place of `input_ids`.
             past_key_values: keys and values of the target so far.
             inputs_embeds: `[B, S, D]`, in place of `input_ids`; not scaled.
             decoder_inputs_embeds: `[B, T, D]`, in place of `decoder_input_ids`; not scaled.
-            labels: `[B, T]`, -100 where nothing is to be predicted.
+            labels: `[B, T]`, -100 where there is nothing to predict.
             num_items_in_batch: what to divide the summed loss by, where a trainer accumulates batches.
 
         Returns:
-            `logits` `[B, T, decoder_entries]` and, with `labels`, plain cross entropy, the mean over real tokens.
+            `logits` `[B, T, decoder_entries]` and, with `labels`, the plain cross entropy as a mean over real tokens.
         """
         if labels is not None and decoder_input_ids is None and decoder_inputs_embeds is None:
             decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)

@@ -1,8 +1,8 @@
-"""Weights laid out once for a CPU's matrix units, in fewer bits where asked: what a translator needs and a training does not.
+"""Weights laid out once for a CPU's matrix units, in fewer bits if asked: for translating, not for training.
 
-A step of a search multiplies a few rows by every weight of the model, so its time is that of reading the weights. oneDNN reads them in
-its own order sooner than in PyTorch's; 16 bits halve what is read, and int8 quarters it. FBGEMM, which multiplies 32-bit numbers by
-16-bit ones, has next to nothing to prepare, so for a few rows it is twice as fast as oneDNN is in bfloat16.
+A step of a search multiplies a few rows by every weight of the model, so its time is that of reading the weights. oneDNN reads them
+faster in its own order than in PyTorch's; 16 bits halve what it reads, and int8 quarters it. FBGEMM, which multiplies 32-bit numbers by
+16-bit ones, has almost nothing to prepare, so for a few rows it is twice as fast as oneDNN in bfloat16.
 """
 
 import copy
@@ -25,16 +25,16 @@ WeightType = Literal["float32", "bfloat16", "float16", "int8"]
 class PackedLinear(nn.Module):
     """x W^T + b for x `[..., in]` in any float type, `[..., out]`; W and b cannot be trained, converted, moved, saved or pickled.
 
-    - float32: the product of `nn.Linear`. For a few rows, W is the sum of two float16 matrices, off by its last place, or 2^-36, at most.
+    - float32: the product of `nn.Linear`. For a few rows, W is the sum of two float16 matrices, off by at most its last place or 2^-36.
     - float16: W is rounded to 11 binary digits, and all else is float32, so that no row depends on another. Without AVX-512, the last
-      places of a row depend on how many it comes with, since FBGEMM then adds the terms of one or two rows in another order.
-    - bfloat16: W is rounded to 8 binary digits and, in a product of many rows, x and the result too. A few rows stay as they are: a
-      row depends on how many it comes with.
-    - int8: W has one scale a row of its own, and x is rounded to 8 bits with the scale and the offset that its least and largest
-      number ask for ("dynamic quantisation"): one scale for all rows of x, so that a row depends, within the rounding, on the others.
+      places of a row depend on the number of rows, since FBGEMM then adds the terms of one or two rows in another order.
+    - bfloat16: W is rounded to 8 binary digits. In a product of many rows, x and the result are rounded, too; of a few rows they are not.
+      So a row depends on the number of rows.
+    - int8: W has one scale for each of its rows. x is rounded to 8 bits, with the scale and the offset that follow from its least and
+      largest number ("dynamic quantisation"). All rows of x share that scale, so a row depends, within the rounding, on the others.
       Where 8 bits would overflow (see `int8_saturates`), x is rounded to 7.
 
-    Where FBGEMM is there for a few rows, float32 and bfloat16 have a second copy of W for it, of the same size.
+    If FBGEMM can multiply a few rows here, float32 and bfloat16 keep a second copy of W for it, of the same size.
     """
 
     def __init__(
@@ -51,9 +51,9 @@ class PackedLinear(nn.Module):
         Args:
             weight: `[out, in]`.
             bias: `[out]`.
-            keep: leave both at hand as `weight` and `bias`, as they are.
-            offset: about where the results lie that matter. `relative` gives them less this, and that is what is rounded.
-            rectified: the results are max(0, x W^T + b), for another product. In bfloat16 they stay so, if x is of a wider type.
+            keep: also keep both unchanged as `weight` and `bias`.
+            offset: about where the results that matter lie. `relative` subtracts it before the results are rounded.
+            rectified: the results are max(0, x W^T + b), for another product. In bfloat16 they stay so, even if x is of a wider type.
         """
         super().__init__()
         if keep:
@@ -87,7 +87,7 @@ class PackedLinear(nn.Module):
         return _WithoutGradient.apply(x, product) if x.requires_grad else product(x)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "PackedLinear":
-        """A copy shares what is packed, which nobody can change."""
+        """A copy shares the packed weights, which cannot change."""
         copied = memo[id(self)] = type(self).__new__(type(self))
         copied.__dict__ = copy.deepcopy(self.__dict__, memo)
         return copied
@@ -103,7 +103,7 @@ class PackedLinear(nn.Module):
 
 
 class _WithoutGradient(torch.autograd.Function):
-    """A product that refuses to be trained, where operations without a derivative would leave gradients out without a word."""
+    """A product that refuses to be trained: operations without a derivative would silently leave gradients out."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, product: Function) -> torch.Tensor:
@@ -123,7 +123,7 @@ def refuse(what: str, remedy: str) -> NoReturn:
 
 
 def onednn_product(weight: torch.Tensor, bias: torch.Tensor | None, rectified: bool) -> Function:
-    """x W^T + b for factors and results in W's type; the sums, b among them, are float32's."""
+    """x W^T + b for factors and results in W's type; the sums, with b, are float32."""
     product = torch.ops.mkldnn._linear_pointwise.default
     packed = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous())
     behind = "relu" if rectified else "none"
@@ -131,9 +131,9 @@ def onednn_product(weight: torch.Tensor, bias: torch.Tensor | None, rectified: b
 
 
 def split_product(weight: torch.Tensor, bias: torch.Tensor | None, rectified: bool) -> Function:
-    """x W^T + b in float32, with W as the sum of two float16 matrices, which stand side by side."""
+    """x W^T + b in float32, with W as the sum of two float16 matrices, stored side by side."""
     larger = weight.half().float()
-    # The smaller one's numbers would lose digits to float16's least exponent; and its terms come first, where sums are small yet.
+    # Unscaled, the smaller one's numbers would lose digits to float16's least exponent. Its terms come first, while sums are still small.
     scales = torch.tensor([[2.0**-11], [1.0]])
     product = float16_product(torch.cat(((weight - larger) / scales[0], larger), dim=-1), bias, rectified)
     return computed_in(torch.float32, lambda x: product((x.unsqueeze(-2) * scales).flatten(-2)))
@@ -153,9 +153,9 @@ def quantized_product(weight: torch.Tensor, bias: torch.Tensor | None, rectified
 
 @cache
 def int8_saturates() -> bool:
-    """Whether FBGEMM adds two products of 8 bits in 16, where large ones do not fit: on x86 without AVX-512's VNNI.
+    """Whether FBGEMM adds two 8-bit products in 16 bits, where large ones overflow: on x86 without AVX-512's VNNI.
 
-    One product tells, for FBGEMM also listens to an environment variable (`FBGEMM_ENABLE_INSTRUCTIONS`).
+    A trial product decides, because FBGEMM also obeys an environment variable (`FBGEMM_ENABLE_INSTRUCTIONS`).
     """
     ones = torch.ones(1, 64)
     return int8_product(ones, None, False, reduce_range=False)(ones).item() < 63
@@ -165,7 +165,7 @@ def int8_product(weight: torch.Tensor, bias: torch.Tensor | None, rectified: boo
     """See `quantized_product`; `reduce_range` leaves x 7 bits."""
     scales = weight.abs().amax(dim=1).clamp(min=torch.finfo(torch.float32).tiny).double() / 127
     with warnings.catch_warnings():
-        # The tensor type is marked for a removal that has no date; the products have no other input yet.
+        # The tensor type is deprecated without a date of removal; the products accept no other input yet.
         warnings.filterwarnings("ignore", message=".*quantize_per_channel.*")
         rounded = torch.quantize_per_channel(weight, scales, torch.zeros(len(weight), dtype=torch.long), 0, torch.qint8)
     products = torch.ops.quantized
@@ -177,8 +177,8 @@ def fbgemm_product(operation: Any, packed: torch.ScriptObject, *settings: bool) 
     """A product of x with weights in FBGEMM's own order."""
 
     def product(x: torch.Tensor) -> torch.Tensor:
-        # Python asks every argument whether it overrides operations, which `packed` answers by raising an exception in C++: this takes
-        # longer than a small product, and is not done where nobody may override them.
+        # PyTorch asks every argument whether it overrides operations, and `packed` answers by raising an exception in C++. That takes
+        # longer than a small product. With overriding disabled, PyTorch does not ask.
         with torch._C.DisableTorchFunctionSubclass():
             return operation(x, packed, *settings)
 
@@ -186,7 +186,7 @@ def fbgemm_product(operation: Any, packed: torch.ScriptObject, *settings: bool) 
 
 
 def computed_in(dtype: torch.dtype, product: Function, stays: bool = False) -> Function:
-    """`product`, which takes and gives `dtype`, for any float type; where it `stays`, no result is converted to a wider one."""
+    """`product`, which takes and gives `dtype`, for any float type; if it `stays`, results are not converted to a wider one."""
 
     def computed(x: torch.Tensor) -> torch.Tensor:
         if x.dtype is dtype:
@@ -223,7 +223,7 @@ def pack_linear_layers(model: PreTrainedModel, dtype: WeightType) -> None:
     """Put a `PackedLinear` in place of every linear layer below `model`; a self-attention's q, k and v become one product.
 
     Raises:
-        ValueError: a type that is not there (on this CPU), a model that is not on a CPU, has adapters or is packed already.
+        ValueError: the type is unknown or this CPU lacks it, or the model is not on a CPU, has adapters or is packed already.
     """
     check_weight_type(dtype)
     if is_packed(model):
@@ -237,7 +237,7 @@ def pack_linear_layers(model: PreTrainedModel, dtype: WeightType) -> None:
     for module in list(model.modules()):
         if isinstance(module, VaswaniSelfAttention):
             join_projections(module, dtype)
-        # In attention over the source, a search multiplies these two with keys and values where there is one source
+        # For a single source, a search multiplies the keys and values of attention over the source with these two
         kept = ("q_proj", "out_proj") if isinstance(module, VaswaniCrossAttention) else ()
         for name, child in list(module.named_children()):
             if type(child) is nn.Linear:
@@ -250,7 +250,7 @@ def pack_linear_layers(model: PreTrainedModel, dtype: WeightType) -> None:
 
 
 def join_projections(attention: VaswaniSelfAttention, dtype: WeightType) -> None:
-    """Make one product of a self-attention's queries, keys and values."""
+    """Join the three projections to a self-attention's queries, keys and values into one product."""
     parts = [attention.q_proj, attention.k_proj, attention.v_proj]
     biases: list[torch.Tensor] = [part.bias for part in parts if part.bias is not None]
     attention.qkv_proj = PackedLinear(torch.cat([part.weight for part in parts]), torch.cat(biases) if biases else None, dtype)
@@ -258,14 +258,14 @@ def join_projections(attention: VaswaniSelfAttention, dtype: WeightType) -> None
 
 
 def is_followed_by_relu(layer: VaswaniLayer) -> bool:
-    """Whether `fc1` may do ReLU, too, and leave its results in its own type: `fc2`, which is packed next, takes any."""
+    """Whether `fc1` may include ReLU and leave its results in its own type: `fc2`, which is packed next, takes any."""
     return type(layer.activation_fn) is nn.ReLU and type(layer.fc2) is nn.Linear
 
 
 def likely_logit(to_vocabulary: nn.Linear) -> float:
-    """About where the logits of likely tokens lie: log V, where one has as much as all V have together whose logits are 0.
+    """About where the logits of likely tokens lie: log V, at which a token weighs as much as V tokens with logit 0.
 
-    It is a whole number, which bfloat16 does not round.
+    It is a whole number, so that bfloat16 does not round it.
     """
     return float(round(math.log(to_vocabulary.out_features)))
 
@@ -276,7 +276,7 @@ def is_packed(model: nn.Module) -> bool:
 
 
 def check_that_tensors_stay(model: nn.Module, change: Callable[[torch.Tensor], torch.Tensor]) -> None:
-    """Refuse a `change` of a packed model's tensors to another type or device, as `model.to` makes it, before there is any."""
+    """Refuse a `change` of a packed model's tensors to another type or device, as by `model.to`, before any tensor changes."""
     if is_packed(model) and (kept := next(model.parameters(), None)) is not None:
         before = kept.detach().new_empty(0)
         after = change(before)

@@ -1,6 +1,6 @@
-"""Text in, text out: `pipeline("translation", model=...)` as transformers 4 had it, for every sequence-to-sequence model.
+"""Text in, text out: `pipeline("translation", model=...)` as in transformers 4, for every sequence-to-sequence model.
 
-This file travels with checkpoints, so that a folder translates without the package too (`trust_remote_code=True`).
+This file travels with checkpoints, so that a folder translates without the package, too (`trust_remote_code=True`).
 """
 
 import copy
@@ -19,7 +19,7 @@ from .sentence_splitting import check_language, join_sentences, split_sentences
 logger = logging.get_logger(__name__)
 
 DEFAULT_SETTINGS: dict[str, Any] = {"num_beams": 4, "max_new_tokens": 256}
-"""What transformers 4 searched with where neither the caller nor the checkpoint said anything."""
+"""The search settings of transformers 4 that apply if neither the caller nor the checkpoint sets any."""
 
 
 class TranslationPipeline(Pipeline):
@@ -32,8 +32,8 @@ class TranslationPipeline(Pipeline):
     translator("A text. Of any length.", split_sentences="en", batch_size=8)
     ```
 
-    Settings of `generate` (`num_beams`, `max_new_tokens`, `length_penalty_type` ...) may be given here or at the call;
-    what nobody gives comes from the checkpoint's `generation_config.json`, and then from `DEFAULT_SETTINGS`.
+    Settings of `generate` (`num_beams`, `max_new_tokens`, `length_penalty_type` ...) may be given here or at the call.
+    All others come from the checkpoint's `generation_config.json`, and then from `DEFAULT_SETTINGS`.
     """
 
     # The base class' own handling of search settings differs between 5.17 and 5.23; `_search_settings` does it here.
@@ -44,7 +44,7 @@ class TranslationPipeline(Pipeline):
     _load_tokenizer = True
 
     def __init__(self, *args: Any, split_sentences: bool | str = False, **kwargs: Any) -> None:
-        """Takes what every pipeline takes, and any setting of a call as the default of all calls."""
+        """Takes the arguments of every pipeline, and any setting of a call as the default for all calls."""
         super().__init__(*args, **kwargs)
         self._split_sentences = split_sentences
         name = type(self.model).__name__
@@ -61,25 +61,25 @@ class TranslationPipeline(Pipeline):
         Args:
             inputs: a string; a list, tuple, column or other finite collection of strings; or a generator, iterator or
                 torch data set of strings, which is read as its translations are asked for.
-            split_sentences: cut each input into sentences, translate these, all inputs' together in batches of
-                `batch_size`, and put them together again with the input's own white space and line breaks. Either the
-                source language's code, such as "en", or True where `src_lang` or a task such as
-                "translation_en_to_de" names it. Needs the package sentencex.
+            split_sentences: cut each input into sentences, translate those of all inputs in batches of `batch_size`,
+                and join them again with the input's own white space and line breaks. Either the source language's
+                code, such as "en", or True if `src_lang` or a task such as "translation_en_to_de" names it. Needs the
+                package sentencex.
             kwargs: `batch_size` and `num_workers`; `return_tensors` for token ids (`translation_token_ids`) instead of
                 text, or beside it with `return_text=True`; `clean_up_tokenization_spaces`; `truncation`, without which
                 nothing is cut; `src_lang` and `tgt_lang` for multilingual models; `stop_sequence`; any setting of
                 `generate`, by name or in a dictionary `generate_kwargs`.
 
         Returns:
-            For a string, a list of one dictionary with `translation_text` (of `num_return_sequences` of them, best
-            first). For a collection, a list with one such dictionary an input (or one such list, with
+            For a string, a list of one dictionary with `translation_text` (or of `num_return_sequences` dictionaries,
+            best first). For a collection, a list with one such dictionary for each input (or one such list, with
             `num_return_sequences` above 1). For a generator or data set, an iterator over such lists.
 
         Raises:
             TypeError: something is not a string.
-            ValueError: text with half a surrogate pair; a setting that no search can have; a model of several target languages
-                without `tgt_lang`, or asked for one that it does not have; `split_sentences` without a language's code, or with
-                several translations of each input or their token ids.
+            ValueError: a text has half a surrogate pair; a setting is impossible; a model of several target languages gets no
+                `tgt_lang`, or one that it does not have; `split_sentences` has no language's code, or comes with several
+                translations of each input or their token ids.
         """
         split = self._split_sentences if split_sentences is None else split_sentences
         if isinstance(inputs, str):
@@ -108,7 +108,7 @@ class TranslationPipeline(Pipeline):
         return [result[0] for result in results] if all(len(result) == 1 for result in results) else results
 
     def _translate_in_sentences(self, texts: Iterable[Any], split: bool | str, settings: dict[str, Any]) -> Iterator[list[dict[str, str]]]:
-        """What `__call__` gives for each of `texts`; they are read as far as the next batch of sentences needs."""
+        """The results of `__call__` for each of `texts`, which are read only as far as the next batch of sentences needs."""
         language = self._language_to_split(split, settings)
         self._check_that_sentences_join(settings)
         gaps_ahead: deque[list[str]] = deque()
@@ -120,12 +120,12 @@ class TranslationPipeline(Pipeline):
                 gaps_ahead.append(gaps)
                 yield from found
 
-        # The sentences are read in this process, which remembers what stands between them.
+        # This process must read the sentences, because it remembers the gaps between them.
         results = super().__call__(sentences(), **{**settings, "num_workers": 0})
         return self._joined(results, gaps_ahead)
 
     def _joined(self, results: Iterable[list[dict[str, str]]], gaps_ahead: deque[list[str]]) -> Iterator[list[dict[str, str]]]:
-        """Put translated sentences together to texts as soon as each is complete."""
+        """Join translated sentences; yield each text as soon as it is complete."""
         translations: list[str] = []
         for (record,) in results:
             translations.append(record["translation_text"])
@@ -179,7 +179,7 @@ class TranslationPipeline(Pipeline):
         """Sort the caller's settings by the step that needs them."""
         check_numbers({**(generate_kwargs or {}), **search})
         if tgt_lang is not None and self._is_ours():
-            language_prefix(self.tokenizer, tgt_lang)  # one that the model does not have is an error at once
+            language_prefix(self.tokenizer, tgt_lang)  # raises at once if the model does not have it
         if src_lang is None and tgt_lang is None:
             src_lang, tgt_lang = languages_of(self.task)
         before = {"truncation": truncation, "src_lang": src_lang, "tgt_lang": tgt_lang}
@@ -193,7 +193,7 @@ class TranslationPipeline(Pipeline):
         return given(before), {**(generate_kwargs or {}), **search}, given(after)
 
     def preprocess(self, text: Any, truncation: Any = False, src_lang: str | None = None, tgt_lang: str | None = None) -> dict[str, Any]:
-        """Tokenise one string; one without a word is marked, and a stand-in takes its row in the batch."""
+        """Tokenise one string; a blank one is marked, and a stand-in takes its row in the batch."""
         check_text(text, "An input")
         is_blank = not text.strip()
         text = "." if is_blank else text
@@ -209,7 +209,7 @@ class TranslationPipeline(Pipeline):
         return {**inputs, "is_blank": torch.tensor([is_blank])}
 
     def _is_ours(self) -> bool:
-        """Whether the model has nothing else that could be told a language."""
+        """Whether the model is ours, and its tokenizer has no way of its own to be told the languages."""
         return getattr(self.model.config, "model_type", None) == "vaswani" and not hasattr(self.tokenizer, "_build_translation_inputs")
 
     def _forward(self, model_inputs: dict[str, Any], **search: Any) -> dict[str, torch.Tensor]:
@@ -226,7 +226,7 @@ class TranslationPipeline(Pipeline):
         return {"output_ids": all_ids, "is_blank": is_blank}
 
     def _generate(self, inputs: dict[str, Any], settings: dict[str, Any]) -> torch.Tensor:
-        """`generate` without dropout, also for a model that is between two steps of its training."""
+        """`generate` without dropout, also for a model that is still in training."""
         was_training = self.model.training
         self.model.eval()
         try:
@@ -263,7 +263,7 @@ class TranslationPipeline(Pipeline):
         return records
 
     def _search_settings(self, search: dict[str, Any]) -> dict[str, Any]:
-        """The caller's settings for `generate`, and defaults for what neither the caller nor the checkpoint sets."""
+        """The caller's settings for `generate`, with defaults for those that neither the caller nor the checkpoint sets."""
         own = search.get("generation_config")
         known = {
             **self.model.generation_config.to_diff_dict(),
@@ -276,16 +276,16 @@ class TranslationPipeline(Pipeline):
         missing = {name: value for name, value in defaults.items() if known.get(name) is None and value is not None}
         if own is None:
             return {**missing, **search}
-        # `generate` wants either a whole configuration or single settings.
+        # `generate` accepts either a whole configuration or single settings.
         own = copy.deepcopy(own)
         own.update(**missing)
         return {**search, "generation_config": own}
 
 
 def task_settings(config: Any, task: str | None) -> dict[str, Any]:
-    """What an older checkpoint such as T5 notes for one task: `prefix` and settings of `generate`.
+    """The `prefix` and settings of `generate` that an older checkpoint such as T5 stores for one task.
 
-    Under plain "translation", the first language pair it knows, as transformers 4 did.
+    For plain "translation", those of its first language pair, as in transformers 4.
     """
     by_task = getattr(config, "task_specific_params", None) or {}
     if task == "translation":
@@ -309,7 +309,7 @@ def check_text(text: Any, what: str) -> None:
 
 
 def half_pair(text: str) -> int | None:
-    """The number of the first character, from 1, that is half of a surrogate pair. No encoding has it, and no tokenizer takes it."""
+    """The number, from 1, of the first character that is half of a surrogate pair. No encoding has it, and no tokenizer takes it."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -318,7 +318,7 @@ def half_pair(text: str) -> int | None:
 
 
 def described(value: Any) -> str:
-    """A value for an error message, cut where it is long."""
+    """A value for an error message, shortened if it is long."""
     shown = repr(value)
     return f"{shown if len(shown) <= 60 else shown[:57] + '...'} ({type(value).__name__})"
 
@@ -329,7 +329,7 @@ def given(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def taken(value: Any, rows: torch.Tensor) -> Any:
-    """The rows of a batched input. Batching makes a list of a number that is one for all, such as `forced_bos_token_id`."""
+    """The given rows of a batched input. Batching turns a number for all rows, such as `forced_bos_token_id`, into a list."""
     if isinstance(value, torch.Tensor):
         return value[rows]
     return value[0] if isinstance(value, list) else value

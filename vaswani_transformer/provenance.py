@@ -1,4 +1,4 @@
-"""With what a result was made, as its file notes it: the command, the software, the machine."""
+"""How a result was made, as its file records it: the command, the software, the machine."""
 
 import platform
 import shlex
@@ -19,7 +19,7 @@ _MATRIX_INSTRUCTIONS = (
 
 
 def command_line() -> str:
-    """The command line as it can be typed again; where the program lies on this machine is nobody's business."""
+    """The command line as one can type it again, without the program's path on this machine."""
     program = Path(sys.argv[0]).absolute()
     if program.name == _COMMAND or program == Path(__file__).with_name("__main__.py"):
         return shlex.join([_COMMAND, *sys.argv[1:]])
@@ -28,12 +28,12 @@ def command_line() -> str:
 
 
 def versions(*packages: str) -> dict[str, str]:
-    """Of Python and of `packages`; "checkout" for one that runs without having been installed."""
+    """Versions of Python and of `packages`; "checkout" for a package that is not installed."""
     return {"python": platform.python_version(), **{package: _version(package) for package in packages}}
 
 
 def hardware(device: torch.device, processes: int) -> dict[str, Any]:
-    """Names and numbers of the machine this rank runs on."""
+    """Names and counts of the hardware that this rank runs on."""
     facts: dict[str, Any] = {"cpu": _cpu_name(), "threads": torch.get_num_threads(), "processes": processes}
     if device.type == "cuda":
         facts["gpu"] = torch.cuda.get_device_name(device)
@@ -41,7 +41,7 @@ def hardware(device: torch.device, processes: int) -> dict[str, Any]:
 
 
 def instructions(cpuinfo: Path = Path("/proc/cpuinfo")) -> list[str]:
-    """Those of the processor's instruction sets that matter here; none on a system that does not list them."""
+    """The processor's instruction sets that matter here; empty on a system that does not list them."""
     if not cpuinfo.is_file():
         return []
     lines = cpuinfo.read_text(encoding="utf-8").splitlines()
@@ -50,7 +50,7 @@ def instructions(cpuinfo: Path = Path("/proc/cpuinfo")) -> list[str]:
 
 
 def _cpu_name() -> str:
-    """Linux knows the processor's name; other systems at least its architecture."""
+    """The processor's name if Linux lists it, else at least its architecture."""
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
         for line in cpuinfo.read_text(encoding="utf-8").splitlines():

@@ -1,8 +1,8 @@
 """One experiment as frozen dataclasses, read from YAML.
 
-A recipe owns the data, the tokenizer, the batches, the optimisation and the search of a run; the architecture it only
-names: `model` is handed to `VaswaniConfig` and lives in `config.json` from then on. An unknown key is an error that names
-the nearest valid one.
+A recipe owns the data, the tokenizer, the batches, the optimisation and the search of a run. It only names the
+architecture: `model` goes to `VaswaniConfig`, and `config.json` holds it from then on. An unknown key is an error that
+names the nearest valid one.
 """
 
 import dataclasses
@@ -47,15 +47,15 @@ _SYNONYMS = {
     **dict.fromkeys(("src", "src_lang", "source_lang"), "`source_language`"),
     **dict.fromkeys(("tgt", "tgt_lang", "target_lang"), "`target_language`"),
 }
-"""What other toolkits call a setting, and its key here."""
+"""Other toolkits' names of settings, and their keys here."""
 
 CheckpointMetric = Literal["bleu", "loss"]
-"""By what a validation is better than another."""
+"""The score by which validations are ranked."""
 
 
 @dataclass(frozen=True)
 class CleaningSettings:
-    """What is dropped from the training pairs. Lengths count words (or characters where a script has no spaces)."""
+    """Which training pairs are dropped. Lengths count words (or characters where a script has no spaces)."""
 
     max_words: int = 250
     max_length_ratio: float = 9.0
@@ -93,7 +93,7 @@ class DataSettings:
 
     @property
     def by_split(self) -> dict[str, tuple[Corpus, ...]]:
-        """All corpora, under `train`, `validation` and `test.NAME`."""
+        """All corpora, by the names `train`, `validation` and `test.NAME`."""
         tests = {f"test.{name}": (spec,) for name, spec in self.test.items()}
         return {"train": self.train, "validation": self.validations, **tests}
 
@@ -102,8 +102,8 @@ class DataSettings:
 class TokenizerSettings:
     """The joint byte-level BPE (paper section 5.1).
 
-    `train` learns it from the training pairs. Where the model starts from a checkpoint (`init_from`), `keep` uses that
-    one's, and `extend` adds entries to it until there are `vocab_size`.
+    `train` learns it from the training pairs. If the model starts from a checkpoint (`init_from`), `keep` uses the
+    checkpoint's tokenizer, and `extend` adds entries to it until there are `vocab_size`.
     """
 
     vocab_size: int | None = None
@@ -118,15 +118,15 @@ class TokenizerSettings:
 
 @dataclass(frozen=True)
 class BatchingSettings:
-    """How much one optimisation update sees.
+    """How many tokens one optimisation update sees.
 
     `source_tokens` and `target_tokens` count padded tokens of one update over ALL ranks (paper section 5.1: about 25,000
-    each). The update is cut into `micro_batches` equal shares, which the ranks divide among themselves and accumulate: eight
-    devices take one each, one device takes eight after another, and the result is the same. `None` makes as many as the ranks that begin
+    each). The update is cut into `micro_batches` equal shares, which the ranks divide among themselves and accumulate. Eight
+    devices take one each, one device takes eight after another, and the result is the same. `None` makes one for each rank that starts
     the run, and the run keeps that number.
 
-    Of n_l pairs of each target language l, an epoch draws numbers in proportion to n_l^(1 / `temperature`): at 1 every pair once,
-    far above it as many of each language.
+    From the n_l pairs of each target language l, an epoch draws a number in proportion to n_l^(1 / `temperature`): at 1 every pair once,
+    far above 1 nearly the same number for each language.
     """
 
     source_tokens: int = 25_000
@@ -142,15 +142,15 @@ class BatchingSettings:
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """Optimisation (paper sections 5.3 and 5.4), and how often the run is looked at and saved.
+    """Optimisation (paper sections 5.3 and 5.4), and how often the run is logged, validated and saved.
 
-    Training takes so many `updates`, or so many `epochs`, which are turned into updates once the data are prepared. Intervals are in
+    Training takes `updates` updates, or `epochs` epochs, which are converted to updates once the data are prepared. Intervals are in
     updates. `learning_rate_scale` multiplies equation 3. `max_gradient_norm` clips; `None`, as in the paper,
     does not.
 
-    Of the checkpoints, the last `keep_last_checkpoints` stay (by default those that are averaged), and the
-    `keep_best_checkpoints` best by `best_checkpoint_metric`; only checkpoints that were validated compete, so let
-    `validate_every` be a multiple of `checkpoint_every`. `patience` ends the run after so many validations without a better
+    The run keeps the last `keep_last_checkpoints` checkpoints (by default those that are averaged) and the
+    `keep_best_checkpoints` best by `best_checkpoint_metric`. Only checkpoints that were validated compete, so let
+    `validate_every` be a multiple of `checkpoint_every`. `patience` ends the run after that many validations without a better
     one; `None` trains for all `updates`.
     """
 
@@ -191,19 +191,19 @@ class TrainingSettings:
 
     @property
     def total_updates(self) -> int:
-        """The number of updates; of settings in epochs only known with the data, see `in_updates`."""
+        """The number of updates; for settings in epochs known only with the data, see `in_updates`."""
         if self.updates is None:
             raise ValueError(f"How many updates {self.epochs:g} epochs are is known once the data are prepared.")
         return self.updates
 
     def in_updates(self, updates_in: Callable[[float], int]) -> "TrainingSettings":
-        """The same settings without epochs; `updates_in` says how many updates some epochs are."""
+        """The same settings without epochs; `updates_in` converts epochs to updates."""
         return self if self.epochs is None else dataclasses.replace(self, epochs=None, updates=updates_in(self.epochs))
 
 
 @dataclass(frozen=True)
 class LoraSettings:
-    """Low-rank adapters (Hu et al., 2021) in the place of training all weights; names are PEFT's."""
+    """Low-rank adapters (Hu et al., 2021), trained in place of all weights; names are PEFT's."""
 
     rank: int = 8
     alpha: int = 16
@@ -217,10 +217,10 @@ class LoraSettings:
 
 @dataclass(frozen=True)
 class FineTuningSettings:
-    """What is different where the model starts from a checkpoint.
+    """What is different when the model starts from a checkpoint.
 
-    `freeze` keeps the layers of the encoder, those of the decoder, or the embeddings (with the softmax they are tied to) as
-    they are. `layer_decay` multiplies the learning rate once for every layer below a stack's top one, and once more for the
+    `freeze` does not train the layers of the encoder, those of the decoder, or the embeddings (with the softmax they are
+    tied to). `layer_decay` multiplies the learning rate once for every layer below a stack's top one, and once more for the
     embeddings.
     """
 
@@ -253,8 +253,8 @@ class SearchSettings:
 class ValidationSettings:
     """How validation and test sets are translated and scored.
 
-    `sentences` limits BLEU during training to the first ones of the validation set, `samples` are shown in the log.
-    `num_beams` is that of training's own look; test sets are searched as `SearchSettings` says.
+    During training, BLEU uses only the first `sentences` sentences of the validation set. The log shows `samples` translations.
+    `num_beams` applies to validation during training; test sets are searched as `SearchSettings` says.
     """
 
     batch_tokens: int = 4096
@@ -272,10 +272,10 @@ class ValidationSettings:
 class Recipe:
     """Everything that decides the outcome of an experiment.
 
-    `model` holds fields of `VaswaniConfig` over a `preset` of it ("base" by default). Where `init_from` names a folder, or a
-    repository of the Hub, with a model of ours, training starts from its weights, and `model` may hold rates of dropout only.
+    `model` holds fields of `VaswaniConfig` that override a `preset` of it ("base" by default). If `init_from` names a folder, or a
+    repository of the Hub, with a model of ours, training starts from its weights, and `model` may hold dropout rates only.
 
-    `target_language` is that of every corpus that names none; for a model of several, `mul` is the code.
+    `target_language` applies to every corpus that names none; for a model of several, `mul` is the code.
     """
 
     name: str
@@ -311,7 +311,7 @@ class Recipe:
                 raise ValueError(unknown_key("model", key, {"preset", *fields}))
         if (preset := self.model.get("preset", "base")) not in PRESETS:
             raise ValueError(unknown_value("model.preset", preset, PRESETS))
-        self.model_config(vocab_size=self.tokenizer.vocab_size)  # a wrong size is told before hours of preparing data
+        self.model_config(vocab_size=self.tokenizer.vocab_size)  # reports a wrong size before hours of preparing data
 
     def _check_languages(self) -> None:
         require_language_code(self, "source_language")
@@ -346,18 +346,18 @@ class Recipe:
 
     @property
     def target_languages(self) -> tuple[str, ...]:
-        """Those that a token before the source chooses among, in the order of the training corpora; none for a model of one."""
+        """The languages that a token before the source selects, in the order of the training corpora; none for a model of one."""
         if all(spec.target_language is None for spec in self.data.train):
             return ()
         return tuple(dict.fromkeys(self.languages_of(spec)[1] for spec in self.data.train))
 
     @property
     def translates_into(self) -> tuple[str, ...]:
-        """The target language, or all of them."""
+        """The target language, or all target languages."""
         return self.target_languages or (self.target_language,)
 
     def languages_of(self, spec: Corpus) -> tuple[str, str]:
-        """Codes of source and target of a corpus."""
+        """Language codes of a corpus' source and target."""
         return self.source_language, spec.target_language or self.target_language
 
     def model_config(self, **overrides: Any) -> VaswaniConfig:
@@ -383,8 +383,8 @@ class Recipe:
 def load_recipe(path: str | Path, overrides: typing.Sequence[str] = (), *, in_run_folder: bool = False) -> Recipe:
     """Read a recipe file and apply `overrides` of the form `training.updates=100` (values are YAML).
 
-    A relative `data.root` starts at the folder of the file. It starts at the working directory where an override names it, in the recipes
-    that come with the project, and in those that run folders hold.
+    A relative `data.root` starts at the folder of the file. It starts at the working directory if an override names it, in the recipes
+    that come with the project, and in those of run folders.
 
     Args:
         path: the file.
@@ -410,7 +410,7 @@ def load_recipe(path: str | Path, overrides: typing.Sequence[str] = (), *, in_ru
 
 
 def _anchor(tree: dict[str, Any], folder: Path) -> None:
-    """Let a relative `data.root` start at `folder`; what is no recipe is for the parser to tell."""
+    """Let a relative `data.root` start at `folder`; the parser reports what is not a recipe."""
     data = tree.get("data")
     if isinstance(data, dict) and isinstance(root := data.get("root", "."), str):
         data["root"] = str(folder / root)

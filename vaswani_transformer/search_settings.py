@@ -1,4 +1,4 @@
-"""Settings of `generate` that cannot be meant, each refused in a sentence before a search fails on it, or does not and ignores it.
+"""Refuses, each in one sentence, impossible settings of `generate`, on which a search would fail or which it would silently ignore.
 
 This file travels with checkpoints.
 """
@@ -19,7 +19,7 @@ WHOLE_NUMBERS = {
     "encoder_no_repeat_ngram_size": 0,
     "top_k": 0,
 }
-"""Settings that count something, and the least they can be."""
+"""Settings that count something, and their least values."""
 
 NUMBERS = ("length_penalty", "repetition_penalty", "encoder_repetition_penalty", "temperature", "top_p", "max_time")
 
@@ -28,7 +28,7 @@ TOKENS = ("eos_token_id", "pad_token_id", "decoder_start_token_id", "forced_bos_
 
 
 def check_numbers(settings: Mapping[str, Any]) -> None:
-    """Raise a `ValueError` for a setting that is no number, or not one that it can be; `None` is one that nobody gave."""
+    """Raise a `ValueError` for a setting that is no number, or is out of its range; `None` means not given."""
     for name, least in WHOLE_NUMBERS.items():
         value = _plain(settings.get(name))
         if value is not None and (isinstance(value, bool) or not isinstance(value, Integral) or value < least):
@@ -40,7 +40,7 @@ def check_numbers(settings: Mapping[str, Any]) -> None:
 
 
 def check_token_ids(settings: Mapping[str, Any], entries: int) -> None:
-    """Raise a `ValueError` for the id of a token that a vocabulary of so many `entries` does not have."""
+    """Raise a `ValueError` for a token id that a vocabulary of `entries` tokens does not have."""
     for name in TOKENS:
         value = _plain(settings.get(name))
         for token in value if isinstance(value, list | tuple) else [value]:

@@ -26,7 +26,7 @@ IGNORED_LABEL = -100
 
 _JITTER = 16
 _SORTED_AT_ONCE = 2**21
-"""Pairs. Sorting needs 16 bytes a pair beside the result; in blocks of key ranges, most of that memory is used again."""
+"""Number of pairs. Sorting needs 16 bytes a pair beside the result; sorting in blocks of key ranges reuses most of that memory."""
 _SAMPLED = 2**10
 _CUT_AT_ONCE = 2**16
 
@@ -93,11 +93,11 @@ def plan_batches(
         target_tokens: likewise for the target.
         seed: with `epoch`, decides every random choice.
         epoch: 0-based.
-        groups: [n] of each pair a small number, such as its target language; needed where `temperature` is not 1.
-        temperature: how much is made of small groups, see `temperature.draw`.
+        groups: [n] each pair's group as a small number, such as its target language; needed if `temperature` is not 1.
+        temperature: how much small groups are favoured, see `temperature.draw`.
 
     Returns:
-        The pair indices of each batch. Every pair is in exactly one; at another temperature than 1 as often as it was drawn.
+        The pair indices of each batch. Every pair is in exactly one batch; if `temperature` is not 1, as often as it was drawn.
 
     Raises:
         ValueError: there are no pairs, or a pair does not fit the budget even alone.
@@ -167,7 +167,7 @@ class BatchStream:
         """The micro-batches of an update that fall to one rank: `rank`, `rank + world_size`, and so on.
 
         Raises:
-            ValueError: the ranks cannot share the micro-batches equally, so that some would wait for the others for ever.
+            ValueError: the ranks cannot share the micro-batches equally, so that some would wait forever.
         """
         if self.micro_batches % world_size:
             raise ValueError(
@@ -194,7 +194,7 @@ class BatchStream:
         return epoch + (position - start) / (end - start)
 
     def updates_in(self, epochs: float) -> int:
-        """The number of the update that completes so many passes over the corpus. Plans every epoch up to there, to count its batches."""
+        """The number of the update that completes `epochs` passes over the corpus. Plans every epoch up to there, to count its batches."""
         whole, rest = divmod(epochs, 1)
         while len(self._epoch_starts) <= whole:
             self._epoch_at(self._epoch_starts[-1])
@@ -269,7 +269,7 @@ def _check_lengths(source_lengths: LengthArray, target_lengths: LengthArray, sou
 def _order_by_length(sources: LengthArray, targets: LengthArray, generator: np.random.Generator) -> NDArray[Any]:
     """Pairs by target, then source length, random among equals.
 
-    Sources rise and fall in turn from one target length to the next, so that neighbours at the border are alike on both sides.
+    Source lengths alternately rise and fall from one target length to the next, so that neighbours at the border are of similar length.
     """
     order = generator.permutation(len(sources))
     limit = max(int(sources.max()), int(targets.max())) * (_JITTER + 1) // _JITTER + 1
@@ -292,7 +292,7 @@ def _order_by_length(sources: LengthArray, targets: LengthArray, generator: np.r
 
 
 def _key_ranges(keys: NDArray[Any]) -> list[tuple[int, int]]:
-    """Half-open ranges of values that part `keys` into blocks of about `_SORTED_AT_ONCE`, judged by a sample; equal keys stay together."""
+    """Half-open ranges that split `keys` into blocks of about `_SORTED_AT_ONCE`, estimated from a sample; equal keys stay together."""
     sample = np.sort(keys[::_SAMPLED])
     firsts = np.unique(sample[_SORTED_AT_ONCE // _SAMPLED :: _SORTED_AT_ONCE // _SAMPLED]).tolist()
     return list(itertools.pairwise([0, *firsts, int(keys.max()) + 1]))

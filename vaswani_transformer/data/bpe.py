@@ -1,7 +1,7 @@
 """The joint byte-pair encoding of source and target (paper section 5.1): trained here, saved as a stock `tokenizer.json`.
 
-Byte-level, so that no text is ever unknown and every text comes back exactly. Each text is encoded as if one space stood before it, and
-decoding takes that one space away again: a word then has the same ids at the beginning of a sentence as inside it.
+It works on bytes, so that no text is ever unknown and decoding restores every text exactly. Each text is encoded as if one space stood
+before it, and decoding removes that space: a word then has the same ids at the beginning of a sentence as inside it.
 """
 
 import itertools
@@ -19,7 +19,7 @@ PAD_TOKEN, BOS_TOKEN, EOS_TOKEN = CONTROL_TOKENS = ("<pad>", "<s>", "</s>")
 """Ids 0, 1 and 2."""
 
 SMALLEST_VOCABULARY = len(CONTROL_TOKENS) + 256
-"""The control tokens and one entry for every byte: below this some text could not be written."""
+"""The control tokens and one entry for every byte: a smaller vocabulary could not encode every text."""
 
 _TEXTS_PER_BATCH = 1000
 
@@ -36,7 +36,7 @@ def train_tokenizer(
     """Learn one vocabulary for both languages.
 
     The result is deterministic in `texts`, lossless (`decode(encode(text), skip_special_tokens=True) == text`) and ends every encoded text
-    with `</s>`. Text that spells a control token, such as a user's "</s>", is encoded as the characters it consists of: the setting behind
+    with `</s>`. Text that spells a control token, such as a user's "</s>", is encoded as plain characters. The setting for
     that, `split_special_tokens`, is saved with the tokenizer. (`tokenizer.json` cannot hold it: with the
     `tokenizers` library alone, set `encode_special_tokens = True`.)
 
@@ -44,10 +44,10 @@ def train_tokenizer(
         texts: sentences of both languages, read once and never held as a whole.
         vocab_size: entries including the 3 control tokens and the 256 bytes.
         min_frequency: a pair of symbols seen less often is not merged.
-        model_max_length: in tokens; longer text is warned about, and cut where a caller asks for truncation. No limit by default: this
+        model_max_length: in tokens; longer text causes a warning, and is cut if a caller asks for truncation. No limit by default: this
             model's positions are computed for any length.
-        target_languages: codes such as `fr`, each of which gets a control token, `<2fr>`, that tells a model of several target languages
-            which one is wanted.
+        target_languages: codes such as `fr`. Each gets a control token such as `<2fr>`, which asks a model of several target languages
+            for that one.
         progress: show a progress bar.
 
     Raises:
@@ -55,7 +55,7 @@ def train_tokenizer(
         ValueError: there is no text, or `vocab_size` is below 259.
 
     Warns:
-        UserWarning: the texts do not support `vocab_size` entries; the tokenizer then has fewer.
+        UserWarning: the texts are too few for `vocab_size` entries; the tokenizer then has fewer.
     """
     if isinstance(texts, str):
         raise TypeError("The texts to train a tokenizer on must be a list or a stream of sentences, not one string; put it into a list.")
@@ -87,13 +87,13 @@ def extend_tokenizer(
     target_languages: Sequence[str] = (),
     progress: bool = False,
 ) -> PreTrainedTokenizerFast:
-    """A vocabulary of `vocab_size` entries: those of `tokenizer` with their ids, and behind them what `texts` ask for most.
+    """A vocabulary of `vocab_size` entries: those of `tokenizer` with their ids, then the most useful new ones for `texts`.
 
-    The tokens of those `target_languages` that have none come first. The merges learnt from `texts` come after all old ones, so that old
-    words are cut as before unless a new merge joins their pieces.
+    Tokens of `target_languages` that have none yet are the first new ones. The merges learnt from `texts` come after all old ones, so that
+    old words are split as before unless a new merge joins their pieces.
 
     Raises:
-        ValueError: `tokenizer` is none of `train_tokenizer`, or has `vocab_size` entries already; or see `train_tokenizer`.
+        ValueError: `tokenizer` was not made by `train_tokenizer`, or has `vocab_size` entries already; or see `train_tokenizer`.
     """
     if not is_byte_level(tokenizer):
         raise ValueError("Only a byte-level BPE can be extended; set `tokenizer.method` to `keep` or `train`.")
@@ -110,7 +110,7 @@ def extend_tokenizer(
             "it is."
         )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # what counts is how many are reached together
+        warnings.simplefilter("ignore", UserWarning)  # only the size of both vocabularies together counts
         learnt = train_tokenizer(texts, vocab_size, min_frequency=min_frequency, progress=progress)
     for left, right in json.loads(learnt.backend_tokenizer.to_str())["model"]["merges"]:
         is_new = left + right not in vocabulary and left in vocabulary and right in vocabulary
@@ -122,7 +122,7 @@ def extend_tokenizer(
 
 
 def is_byte_level(tokenizer: PreTrainedTokenizerBase) -> bool:
-    """Whether it is a BPE over bytes, which can write every entry of another one."""
+    """Whether it is a byte-level BPE, which can spell every entry of another one."""
     return (
         isinstance(tokenizer, PreTrainedTokenizerFast)
         and isinstance(tokenizer.backend_tokenizer.model, models.BPE)
@@ -133,14 +133,14 @@ def is_byte_level(tokenizer: PreTrainedTokenizerBase) -> bool:
 def _untrained_backend() -> Tokenizer:
     backend = Tokenizer(models.BPE())
     backend.normalizer = normalizers.Prepend(" ")
-    # The pre-tokenizer's own expression parts letters from punctuation, so no merge can ever spell out a control token.
+    # The pre-tokenizer's own expression separates letters from punctuation, so no merge can ever spell a control token.
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
     backend.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Strip(" ", left=1, right=0)])
     return backend
 
 
 def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
-    """The texts in lists, which the trainer takes in parallel; what is not text is named before the trainer sees it."""
+    """The texts in lists, which the trainer takes in parallel; anything that is not text raises here, before the trainer sees it."""
     iterator = enumerate(texts)
     count = 0
     while batch := list(itertools.islice(iterator, _TEXTS_PER_BATCH)):
@@ -163,7 +163,7 @@ def _warn_if_smaller(reached: int, wanted: int, min_frequency: int) -> None:
 
 
 def _as_transformers_tokenizer(backend: Tokenizer, model_max_length: int) -> PreTrainedTokenizerFast:
-    """The stock class and not a subclass: a subclass is rebuilt from vocabulary and merges when it is loaded, and loses the rest."""
+    """The stock class and not a subclass: loading rebuilds a subclass from vocabulary and merges, and loses the rest."""
     eos_id = backend.token_to_id(EOS_TOKEN)
     backend.post_processor = processors.TemplateProcessing(
         single=f"$A {EOS_TOKEN}", pair=f"$A {EOS_TOKEN} $B {EOS_TOKEN}", special_tokens=[(EOS_TOKEN, eos_id)]

@@ -26,7 +26,7 @@ _INDEX = "index.json"
 
 
 class TokenSequences:
-    """Sequences of different length in one flat array. In memory are 4 bytes a sequence, its length; the rest is where it was.
+    """Sequences of different length in one flat array. Memory holds only 4 bytes a sequence, its length; ids stay in `flat`.
 
     Args:
         flat: [tokens] ids of all sequences, one after another.
@@ -55,11 +55,11 @@ class TokenSequences:
 
 
 class EncodedCorpus:
-    """A corpus as `encode_corpus` left it in a folder. Opening reads the offsets only; ids are paged in as they are used.
+    """A corpus as `encode_corpus` wrote it to a folder. Opening reads the offsets only; ids are paged in as they are used.
 
     Attributes:
-        target_languages: of which each pair has one; empty where there is no choice.
-        languages: [n] the place of each pair's language among them; None where there is no choice.
+        target_languages: each pair has one of these; empty for a single target language.
+        languages: [n] the index of each pair's language among them; None for a single target language.
     """
 
     def __init__(self, folder: Path, index: dict[str, Any], source: TokenSequences, target: TokenSequences) -> None:
@@ -76,8 +76,8 @@ class EncodedCorpus:
 
         Raises:
             FileNotFoundError: there is no encoded corpus.
-            ValueError: a file is missing, not of the size that the index promises, or its offsets cannot be; whether ids are those that
-                were written is what `files.checksums.verify` tells.
+            ValueError: a file is missing, is not of the size that the index gives, or has impossible offsets. Whether the ids are those
+                that were written, `files.checksums.verify` checks.
         """
         folder = Path(folder)
         if not (folder / _INDEX).is_file():
@@ -94,7 +94,7 @@ class EncodedCorpus:
         return len(self.source)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Another process opens the folder itself, so that no id is sent to it."""
+        """Pickle the folder's name only: another process opens the folder itself, so that no ids are sent."""
         return EncodedCorpus.open, (self.folder,)
 
     @property
@@ -109,7 +109,7 @@ class EncodedCorpus:
 
     @property
     def tokenizer_hash(self) -> str:
-        """Of the tokenizer that wrote these ids; see `tokenizer_hash`."""
+        """Hash of the tokenizer that wrote these ids; see `tokenizer_hash`."""
         return str(self.index["tokenizer_hash"])
 
     def pair(self, index: int) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -117,7 +117,7 @@ class EncodedCorpus:
         return self.source[index], self.target[index]
 
     def where(self, index: int) -> str:
-        """Where the pair was read, such as `train.en.gz:17`."""
+        """File and line of the pair, such as `train.en.gz:17`."""
         return f"{self.index['origins'][self._origins[index]]}:{self._lines[index]}"
 
 
@@ -132,21 +132,21 @@ def encode_corpus(
     processes: int = 1,
     progress: bool = False,
 ) -> EncodedCorpus:
-    """Write the token ids of `pairs` to `folder`, with the hashes of all files, and open it. What stood there is replaced at the end.
+    """Write the token ids of `pairs` to `folder`, with the hashes of all files, and open it. An existing folder is replaced at the end.
 
     Args:
         pairs: read once, never held as a whole.
         tokenizer: any tokenizer whose `tokenizer(text)` and `tokenizer(text_target=text)` end with `</s>`.
         folder: appears under this name only when it is complete.
         max_tokens: a pair with a longer side, `</s>` included, is dropped and counted in `index["dropped_too_long"]`.
-        target_languages: where there are several; each pair is of one, whose token `tokenizer` must know, and begins with it.
-        cleaning: kept in the index as it is when the last pair has been read.
-        processes: that encode; what is written does not depend on it.
+        target_languages: all of them, if there are several. Each source begins with the token of its pair's; `tokenizer` must know it.
+        cleaning: stored in the index as it is after the last pair has been read.
+        processes: number of processes that encode; the files do not depend on it.
         progress: show a progress bar.
 
     Raises:
         ValueError: no pair is left.
-        OSError: the disk is full, or cannot be written.
+        OSError: the disk is full or not writable.
     """
     folder = Path(folder)
     with atomic_folder(folder) as unfinished:
@@ -176,9 +176,9 @@ def encode_corpus(
 
 
 def tokenizer_hash(tokenizer: PreTrainedTokenizerBase) -> str:
-    """sha256 of everything that decides which ids a text gets.
+    """SHA-256 of everything that decides which ids a text gets.
 
-    Padding and truncation do not belong to it: they are left behind in the backend by the latest call.
+    Padding and truncation are left out: they are only what the latest call set in the backend.
     """
     backend = getattr(tokenizer, "backend_tokenizer", None)
     state = json.loads(backend.to_str()) if backend is not None else tokenizer.get_vocab()
@@ -189,7 +189,7 @@ def tokenizer_hash(tokenizer: PreTrainedTokenizerBase) -> str:
 
 
 class _EncodedPairs(NamedTuple):
-    """Some pairs without the too long ones: which are left, and the ids and lengths of both sides one after another."""
+    """Some pairs without those that are too long: which are left, and the concatenated ids and the lengths of both sides."""
 
     kept: list[int]
     source: NDArray[Any]
@@ -281,7 +281,7 @@ def _ids(pairs: Sequence[SentencePair], tokenizer: PreTrainedTokenizerBase) -> t
 
 
 def _encode_fast(texts: list[str], tokenizer: PreTrainedTokenizerFast) -> list[list[int]]:
-    """What the stock tokenizer's own call returns, in less than half the time; source and target do not differ there."""
+    """The same ids as the stock tokenizer's own call, in less than half the time; it encodes source and target alike."""
     backend = tokenizer.backend_tokenizer
     backend.no_truncation()
     backend.no_padding()
@@ -295,7 +295,7 @@ def _path(folder: Path, name: str) -> Path:
 
 
 def _check_offsets(folder: Path, side: str, offsets: NDArray[np.int64], tokens: int) -> None:
-    """Offsets rise from 0 to the number of tokens: else a length, or a place in the ids, would be none."""
+    """Offsets must rise from 0 to the number of tokens; otherwise a length or a place in the ids would be impossible."""
     if offsets[0] != 0 or offsets[-1] != tokens or np.any(offsets[1:] < offsets[:-1]):
         path = _path(folder, f"{side}_offsets")
         raise ValueError(f"{path} is damaged: its offsets do not rise from 0 to {tokens}; delete {folder} and run again.")

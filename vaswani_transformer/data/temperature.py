@@ -1,4 +1,4 @@
-"""How often an epoch shows the pairs of each target language, where a model learns several of different size."""
+"""How often an epoch shows the pairs of each target language, if a model learns several with corpora of different size."""
 
 from typing import Any
 
@@ -7,13 +7,13 @@ from numpy.typing import NDArray
 
 
 def draw(groups: NDArray[Any], temperature: float, generator: np.random.Generator) -> NDArray[Any]:
-    """The pairs of one epoch: as many as there are, of group g in proportion to its size to the power of 1 / `temperature`.
+    """The n pairs of one epoch; group g's share is in proportion to its size to the power of 1 / `temperature`.
 
-    A pair of a group is shown as often as every other, or once more: whole copies of the group, and a random remainder.
+    An epoch holds whole copies of each group and a random remainder, so pairs of a group differ by at most one in how often they appear.
 
     Args:
-        groups: [n] of each pair a small number, its group.
-        temperature: 1 leaves the proportions as they are; the higher, the more equal they are.
+        groups: [n] each pair's group, a small number.
+        temperature: 1 keeps the proportions; the higher, the more equal they become.
         generator: chooses the remainders.
 
     Returns:
@@ -32,7 +32,7 @@ def draw(groups: NDArray[Any], temperature: float, generator: np.random.Generato
 
 
 def shares(sizes: NDArray[np.int64], temperature: float) -> list[int]:
-    """How many pairs of each group make up an epoch of as many as there are: whole numbers, nearest to the proportions."""
+    """How many pairs of each group an epoch holds: whole numbers nearest to the proportions, with the same sum as `sizes`."""
     weights = np.where(sizes > 0, sizes.astype(float) ** (1 / temperature), 0.0)
     exact = weights / weights.sum() * sizes.sum()
     counts = np.floor(exact).astype(np.int64)

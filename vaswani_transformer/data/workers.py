@@ -1,4 +1,4 @@
-"""One function over a stream on all cores, in processes, with the results in the order of the stream.
+"""Maps one function over a stream with processes on all cores; the results keep the order of the stream.
 
 Processes and not threads, because cleaning is Python; forked and not spawned, because a new interpreter takes seconds to load PyTorch.
 """
@@ -27,25 +27,25 @@ def available_cores() -> int:
 
 
 def in_chunks(items: Iterable[Item]) -> Iterator[list[Item]]:
-    """The items in lists: large enough for a millisecond of transport not to matter, small enough to be done in a fraction of a second."""
+    """The items in lists: large enough that a millisecond of transport does not matter, small enough to take a fraction of a second."""
     iterator = iter(items)
     while chunk := list(islice(iterator, _CHUNK)):
         yield chunk
 
 
 def map_in_order(function: Callable[[Item], Result], items: Iterable[Item], processes: int) -> Iterator[tuple[Item, Result]]:
-    """Each item with its result, in order, whatever the number of processes; as many items as processes are under way at a time.
+    """Each item with its result, in order, whatever the number of processes; each process works on one item at a time.
 
-    The processes are forked at once and take `function` with them as it is, so that it may hold what cannot be pickled. A stream of a
-    single item is worked on right here, and so is any where forking is not safe (anywhere but on Linux).
+    The processes are forked at once and inherit `function`, so that it may hold what cannot be pickled. This process does the work itself
+    for a stream of a single item, and where forking is not safe (anywhere but on Linux).
 
     Args:
-        function: gives for an item a result that can be pickled.
+        function: returns for an item a result that can be pickled.
         items: picklable, such as those of `in_chunks`; read as they are needed.
-        processes: at least 1, which works right here.
+        processes: at least 1; with 1, this process does the work.
 
     Raises:
-        ChildProcessError: a process was ended from outside, or found no memory. Whatever `function` raises is raised here.
+        ChildProcessError: a process was killed, or ran out of memory. Whatever `function` raises is raised here.
     """
     iterator = iter(items)
     head = list(islice(iterator, 2 if processes > 1 else 0))
@@ -56,7 +56,7 @@ def map_in_order(function: Callable[[Item], Result], items: Iterable[Item], proc
 
 
 class _Worker:
-    """One forked process and the pipe to it. It ends by itself when the pipe's other end is closed, be it by a crash."""
+    """One forked process and the pipe to it. It ends by itself when the pipe's other end closes, even by a crash."""
 
     def __init__(self, function: Callable[[Any], Any], siblings: Sequence["_Worker"]) -> None:
         fork = multiprocessing.get_context("fork")
@@ -97,7 +97,7 @@ class _Worker:
 def _fork(function: Callable[[Any], Any], processes: int) -> list[_Worker]:
     workers: list[_Worker] = []
     configured = os.environ.get(_TOKENIZERS_PARALLELISM)
-    # A worker is one of as many as there are cores; and unless this is set, tokenizers warns of every fork after it has used threads
+    # There are as many workers as cores, so none needs threads; unless this is set, tokenizers warns at every fork after using threads
     os.environ[_TOKENIZERS_PARALLELISM] = "false"
     try:
         while len(workers) < processes:
@@ -111,7 +111,7 @@ def _fork(function: Callable[[Any], Any], processes: int) -> list[_Worker]:
 
 
 def _deal(workers: list[_Worker], items: Iterable[Item]) -> Iterator[tuple[Item, Any]]:
-    """One item at a time for each worker: with a second one under way, both ends could wait for the other to read."""
+    """One item at a time for each worker: with a second one under way, both ends could wait for each other to read."""
     busy: deque[tuple[Item, _Worker]] = deque()
     try:
         for item in items:
@@ -122,7 +122,7 @@ def _deal(workers: list[_Worker], items: Iterable[Item]) -> Iterator[tuple[Item,
                 continue
             done, worker = busy.popleft()
             result = worker.receive()
-            worker.send(item)  # before anybody looks at the result: nobody is idle meanwhile
+            worker.send(item)  # before the caller gets the result, so that the worker is not idle meanwhile
             busy.append((item, worker))
             yield done, result
         for done, worker in busy:
@@ -133,12 +133,12 @@ def _deal(workers: list[_Worker], items: Iterable[Item]) -> Iterator[tuple[Item,
 
 
 def _serve(function: Callable[[Any], Any], pipe: Connection, not_ours: Sequence[Connection]) -> None:
-    """The life of a worker. Ctrl-C goes to all processes of a terminal, and it is for the first one to decide."""
+    """The loop of a worker. Ctrl-C reaches all processes of a terminal; workers ignore it, since the first process decides."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     for connection in not_ours:
         connection.close()
-    with suppress(EOFError, ConnectionError):  # the first process has gone
+    with suppress(EOFError, ConnectionError):  # the first process has ended
         while True:
             pipe.send(_answer(function, pipe.recv()))
 

@@ -1,9 +1,9 @@
 """BLEU as others report it, and BLEU as the paper computed it.
 
-Three numbers are given for every test set, each with the signature that makes it reproducible: sacreBLEU (on
-detokenised text, so that everybody gets the same number), chrF (characters: fairer to rich morphology), and the BLEU of
-the paper's Table 2, computed on Moses tokens after every compound is split at its hyphens. On English-German the last is
-higher than the first by half a point to a point, which is why the two must never be compared with each other.
+Every test set gets three numbers, each with the signature that makes it reproducible: sacreBLEU (on detokenised text, so
+that everybody gets the same number), chrF (characters: fairer to rich morphology), and the BLEU of the paper's Table 2,
+computed on Moses tokens after every compound is split at its hyphens. On English-German the last is higher than the
+first by half a point to a point, so never compare the two with each other.
 """
 
 import re
@@ -77,8 +77,8 @@ def paper_bleu(
 ) -> MetricResult:
     """BLEU-4 on Moses tokens with compounds split at hyphens on both sides: the paper's Table 2.
 
-    tensor2tensor's `get_ende_bleu.sh` is the recipe: Moses tokenisation, the split, then Moses' `multi-bleu`, which does not
-    smooth. Text that is already split must not come here a second time.
+    It follows tensor2tensor's `get_ende_bleu.sh`: Moses tokenisation, the split, then Moses' `multi-bleu`, which does not
+    smooth. Do not pass text whose compounds are already split.
     """
     check_aligned(hypotheses, references)
     metric = BLEU(tokenize="none", smooth_method="none", lowercase=lowercase, force=True)
@@ -108,7 +108,7 @@ def split_compounds(text: str) -> str:
 def sacrebleu_tokenizer(target_language: str, tokenized: bool) -> str:
     """The sacreBLEU tokeniser for a language: `13a`, or one that can split a script without spaces.
 
-    Japanese and Korean want MeCab, which is an extra of sacreBLEU (`pip install "sacrebleu[ja]"`, `"sacrebleu[ko]"`); without
+    Japanese and Korean need MeCab, which is an extra of sacreBLEU (`pip install "sacrebleu[ja]"`, `"sacrebleu[ko]"`); without
     it characters are counted, and the signature says so.
     """
     if tokenized:

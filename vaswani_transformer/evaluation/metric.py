@@ -1,7 +1,7 @@
 """The scores of `bleu` as a metric object of the `evaluate` library, for people who train with transformers' `Seq2SeqTrainer`.
 
-`evaluate.load("sacrebleu")` downloads code and so fails offline, and drops the signature; this one does neither. It is a module of its own
-because importing `evaluate` takes seconds, which our own training does not need to wait for.
+`evaluate.load("sacrebleu")` downloads code, so it fails offline, and it drops the signature; this one does neither. It is a separate module
+because importing `evaluate` takes seconds, which our own training can avoid.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ _DESCRIPTION = "sacreBLEU, chrF and the BLEU of the paper (compounds split at hy
 
 
 class TranslationMetric(evaluate.Metric):
-    """`TranslationMetric("de").compute(predictions=[...], references=[...])` gives scores and signatures; one reference a sentence.
+    """`TranslationMetric("de").compute(predictions=[...], references=[...])` gives scores and signatures, with one reference a sentence.
 
     Args:
         target_language: code such as `de`; chooses the tokenisers.
@@ -60,5 +60,5 @@ class TranslationMetric(evaluate.Metric):
 
 
 def _decode(tokenizer: PreTrainedTokenizerBase, ids: Any) -> list[str]:
-    """Text of the rows of `ids`, whose ragged ends the trainer has filled up with -100."""
+    """Text of the rows of `ids`, which the trainer has padded with -100."""
     return tokenizer.batch_decode(np.where(np.asarray(ids) < 0, tokenizer.pad_token_id, ids), skip_special_tokens=True)

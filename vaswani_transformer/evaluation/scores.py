@@ -1,4 +1,4 @@
-"""Measure a translator on test sets and write down everything that is needed to measure it again: `evaluation.json`."""
+"""Measure a translator on test sets, and record all that is needed to repeat the measurement in `evaluation.json`."""
 
 import dataclasses
 import hashlib
@@ -24,7 +24,7 @@ from .bleu import METRICS, score
 
 SAMPLES = 10
 ON_VALIDATION = "on_validation"
-"""In `evaluation.json`, true where the recipe names no test set, so that the validation set was scored in its place."""
+"""In `evaluation.json`, true if the recipe names no test set, so that the validation set was scored in its place."""
 
 _NO_SEARCH = (
     "_",
@@ -36,7 +36,7 @@ _PACKAGES = ("vaswani_transformer", "torch", "transformers", "tokenizers", "sacr
 
 
 class PublishedScore(NamedTuple):
-    """A score that somebody else has published on one of the test sets, to stand beside ours."""
+    """A score that others published on one of the test sets, shown beside ours."""
 
     test_set: str
     system: str
@@ -58,8 +58,8 @@ def evaluate_run(
     Args:
         run: a finished run.
         recipe: the run's own by default.
-        test_sets: the recipe's by default; its validation set where it has none.
-        published: scores of others for the model card.
+        test_sets: the recipe's by default, or its validation set if it has none.
+        published: others' scores for the model card.
         progress: show bars.
         **generate_kwargs: search settings other than the checkpoint's own.
 
@@ -111,11 +111,11 @@ def evaluate_model(
     Args:
         model_name: a folder, or a repository of the Hub.
         test_sets: the corpora by name.
-        languages: codes of source and target; a test set's own target language goes before.
+        languages: codes of source and target; a test set's own target language takes precedence.
         root: where relative file names of the test sets start.
         batch_tokens: see `translate`.
         lowercase: score without regard to case.
-        published: scores of others, passed through.
+        published: others' scores, passed through.
         progress: show bars.
         **generate_kwargs: search settings other than the checkpoint's own.
 
@@ -160,7 +160,7 @@ def _translate(
     target_language: str,
     settings: Mapping[str, Any],
 ) -> tuple[list[str], dict[str, Any]]:
-    """Translations, and what there is to say about the translating: of a model of several target languages, which was asked for."""
+    """Translations, and facts about how they were made: for a model of several target languages, the one asked for."""
     chosen = target_language if target_languages(tokenizer) else None
     started = time.perf_counter()
     sources = [pair.source for pair in pairs]
@@ -170,7 +170,7 @@ def _translate(
 
 
 def score_lines(evaluation: Mapping[str, Any]) -> list[str]:
-    """The scores for people: test set, metric, points, signature; and first, where it is so, that the test set is none."""
+    """The scores as text: test set, metric, points, signature; preceded by a warning if the validation set stands in for a test set."""
     remark = ["The recipe names no test set, so these are scores on the validation set:"] if evaluation.get(ON_VALIDATION) else []
     return remark + [
         f"{test_set['name']}  {metric:<10}  {result['score']:6.2f}  {result['signature']}"
@@ -187,7 +187,7 @@ def decoding_settings(model: PreTrainedModel, generate_kwargs: Mapping[str, Any]
 
 
 def text_sha256(sentences: Iterable[str]) -> str:
-    """Hash of the text with one sentence a line: that of the plain UTF-8 file, whatever container it came in."""
+    """SHA-256 of the text with one sentence a line: that of the plain UTF-8 file, whatever container it came in."""
     digest = hashlib.sha256()
     for sentence in sentences:
         digest.update(sentence.encode() + b"\n")
@@ -201,7 +201,7 @@ def _compare(
     target_language: str,
     lowercase: bool,
 ) -> dict[str, Any]:
-    """What is known of one test set once it has been translated: scores, hashes of both sides, sample translations."""
+    """The results of one translated test set: scores, hashes of both sides, sample translations."""
     references = [pair.target for pair in pairs]
     scores = score(
         hypotheses,
@@ -223,13 +223,13 @@ def _compare(
 
 
 def spread_evenly(total: int, wanted: int) -> list[int]:
-    """`wanted` numbers below `total` at equal distances, first and last among them: nobody has picked the samples."""
+    """`wanted` numbers below `total` at equal distances, including the first and the last, so that samples are not hand-picked."""
     count = min(wanted, total)
     return [round(i * (total - 1) / max(count - 1, 1)) for i in range(count)]
 
 
 def _validation_sets(recipe: Recipe) -> dict[str, Corpus]:
-    """The validation corpora under names of their own: `validation`, or `validation_1_de`, `validation_2_fr` where there are several."""
+    """The validation corpora by name: `validation`, or `validation_1_de`, `validation_2_fr` if there are several."""
     corpora = recipe.data.validations
     if len(corpora) == 1:
         return {"validation": corpora[0]}

@@ -1,7 +1,7 @@
 """A stranger's computer: load a published folder where `vaswani_transformer` cannot be imported, and translate one sentence.
 
-`publish.check` runs this file as a program, with the folder, the sentence and, where there is a choice, the target language as
-arguments; it prints the translation as JSON. It imports nothing of the package, which is the point of it.
+`publish.check` runs this file as a program. Its arguments are the folder, the sentence and, where there is a choice, the target
+language; it prints the translation as JSON. It must import nothing of the package.
 """
 
 import json
@@ -14,7 +14,7 @@ from typing import Any
 
 
 class WithoutThePackage(MetaPathFinder):
-    """Makes the package look as if it were not installed, wherever it may be installed."""
+    """Hides the package, as if it were not installed."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         """Refuse the package; leave every other module to the finders that follow."""
@@ -30,7 +30,7 @@ def translate_as_a_stranger(folder: str, sentence: str, tgt_lang: str | None = N
 
     AutoTokenizer.from_pretrained(folder, trust_remote_code=False)  # a stock tokenizer needs no trust
     AutoModelForSeq2SeqLM.from_pretrained(folder, trust_remote_code=True)
-    task: Any = "translation"  # which transformers' own type hints no longer know
+    task: Any = "translation"  # missing in transformers' own type hints
     translator = pipeline(task, model=folder, trust_remote_code=True)
     return translator(sentence, tgt_lang=tgt_lang)[0]["translation_text"]
 

@@ -30,7 +30,7 @@ TOKENIZERS = (
     ("source.spm", "target.spm", "vocab.json"),
     ("merges.txt", "vocab-src.json", "vocab-tgt.json"),
 )
-"""What a tokenizer consists of: ours, Marian's, and the one of models that came from fairseq."""
+"""The files of a tokenizer: ours, Marian's, and that of models converted from fairseq."""
 TOKENIZER_FILES = (*(name for names in TOKENIZERS for name in names), "target_vocab.json")
 CODE_FILES = (
     "configuration_vaswani.py",
@@ -49,14 +49,14 @@ CODE_FILES = (
     "pipeline_translation.py",
 )
 FORMER_CODE_FILES = ("bare_layer.py",)
-"""What checkpoints of earlier versions hold besides."""
+"""Further code files in checkpoints of earlier versions."""
 DOCUMENTS = ("README.md", "curves.png", "evaluation.json")
 _PACKAGE = Path(__file__).parents[1]
 _FIRST_SENTENCE = "A man is reading a book."
 
 
 class PublishError(RuntimeError):
-    """The folder cannot be published, or the Hub did not take it; the sentence says why and what to do."""
+    """The folder cannot be published, or the Hub refused it; the sentence says why and what to do."""
 
 
 def publish(
@@ -68,7 +68,7 @@ def publish(
     dry_run: bool = False,
     allow_useless: bool = False,
 ) -> None:
-    """Assemble (where `folder` is a run), check and upload; say on the standard output what was done.
+    """Assemble (if `folder` is a run), check and upload; report each step on standard output.
 
     Args:
         folder: a run's folder, or one that `assemble` has made.
@@ -76,10 +76,10 @@ def publish(
         private: create the repository as a private one.
         revision: the branch, created where it does not exist; `main` by default.
         dry_run: stop before the upload.
-        allow_useless: upload even a model that translates nothing of use.
+        allow_useless: upload even a model whose translations are useless.
 
     Raises:
-        PublishError: `repo_id` is none, or the model is of no use; see also `check` and `upload`.
+        PublishError: `repo_id` is not a repository's id, or the model is useless; see also `check` and `upload`.
         FileNotFoundError, ValueError: see `assemble`.
     """
     if repo_id is not None:
@@ -107,7 +107,7 @@ def publish(
 
 
 def assemble(run: RunFolder, model_id: str | None = None) -> Path:
-    """Gather what the Hub shall get in `run.published`, which appears whole or not at all.
+    """Gather the files for the Hub in `run.published`, which appears whole or not at all.
 
     Args:
         run: an evaluated run.
@@ -115,8 +115,8 @@ def assemble(run: RunFolder, model_id: str | None = None) -> Path:
 
     Raises:
         FileNotFoundError: a stage is missing; the sentence says which.
-        ValueError: the averaged folder holds something that does not belong on the Hub, is damaged, or is not what was
-            evaluated.
+        ValueError: the averaged folder holds something that does not belong on the Hub, is damaged, or is not the model that
+            was evaluated.
     """
     model_files = _check_model(run.averaged)
     verify(run.averaged)
@@ -124,7 +124,7 @@ def assemble(run: RunFolder, model_id: str | None = None) -> Path:
         write_card(run, unfinished / run.card.name, model_id)
         for file in [*model_files, run.evaluation]:
             shutil.copyfile(file, unfinished / file.name)
-        if not any(file.name in FORMER_CODE_FILES for file in model_files):  # an earlier version's code is whole without ours
+        if not any(file.name in FORMER_CODE_FILES for file in model_files):  # an earlier version's code is complete by itself
             for name in CODE_FILES:
                 if not (unfinished / name).exists() and (_PACKAGE / name).is_file():
                     shutil.copyfile(_PACKAGE / name, unfinished / name)
@@ -135,7 +135,7 @@ def list_files(folder: Path) -> list[Path]:
     """The files of a published folder.
 
     Raises:
-        PublishError: something is missing, or is there that does not belong on the Hub.
+        PublishError: a file is missing, or one does not belong on the Hub.
     """
     files = sorted(folder.iterdir()) if folder.is_dir() else []
     names = {file.name for file in files}
@@ -154,7 +154,7 @@ def check(folder: Path) -> tuple[str, str]:
         The sentence and its translation.
 
     Raises:
-        PublishError: it did not work; the sentence ends with the process's last words.
+        PublishError: it failed; the sentence ends with the last line of the process's error output.
     """
     sentence, languages = _FIRST_SENTENCE, []
     if (folder / "evaluation.json").is_file():
@@ -176,7 +176,7 @@ def check(folder: Path) -> tuple[str, str]:
             program,
             cwd=elsewhere,
             env=environment,
-            stdin=subprocess.DEVNULL,  # whatever asks a question there gets no answer
+            stdin=subprocess.DEVNULL,  # code that asks a question gets no answer
             capture_output=True,
             text=True,
             encoding="utf-8",
@@ -188,11 +188,11 @@ def check(folder: Path) -> tuple[str, str]:
 
 
 def find_faults(folder: Path, translation: str) -> list[str]:
-    """What says that a model is of no use, as parts of a sentence: an empty translation, or a test set without a single hit.
+    """Signs that a model is useless, as parts of a sentence: an empty translation, or a test set without a single match.
 
     Args:
         folder: a published folder.
-        translation: that of `check`.
+        translation: the one that `check` returned.
     """
     evaluation = folder / "evaluation.json"
     test_sets = read_json(evaluation)["test_sets"] if evaluation.is_file() else []
@@ -217,8 +217,8 @@ def upload(
         repo_id: such as `name/model`.
         private: create it as a private one.
         revision: the branch, created where it does not exist; `main` by default.
-        token: the one that `hf auth login` or `HF_TOKEN` has left by default.
-        endpoint: the Hub's address; that of the environment (`HF_ENDPOINT`) by default.
+        token: by default that of `hf auth login` or `HF_TOKEN`.
+        endpoint: the Hub's address; by default that of the environment (`HF_ENDPOINT`).
 
     Returns:
         The commit's address.
@@ -245,7 +245,7 @@ def upload(
 
 
 def _check_repo_id(repo_id: str) -> None:
-    """Before any work: the Hub would only refuse it at the end."""
+    """Check the id before any work: the Hub would refuse it only at the end."""
     try:
         validate_repo_id(repo_id)
     except HFValidationError as error:
@@ -256,7 +256,7 @@ def _check_repo_id(repo_id: str) -> None:
 
 
 def _check_model(folder: Path) -> list[Path]:
-    """The files of an averaged checkpoint, all of them fit for the Hub, which keeps hashes of its own."""
+    """The files of an averaged checkpoint, all of them fit for the Hub; without hashes, since the Hub keeps its own."""
     files = sorted(folder.iterdir()) if folder.is_dir() else []
     files = [file for file in files if file.name != CHECKSUMS]
     names = {file.name for file in files}
@@ -269,13 +269,13 @@ def _check_model(folder: Path) -> list[Path]:
 
 
 def _missing(names: set[str]) -> list[str]:
-    """What a model lacks among these names; of the tokenizers, what the one does of which there is something."""
+    """The files that a model lacks among these names; for the tokenizer, those of the kind that is partly there."""
     tokenizer = next((files for files in TOKENIZERS if names & set(files)), TOKENIZERS[0])
     return [name for name in (*MODEL_FILES, *tokenizer) if name not in names]
 
 
 def _refusal(what: str, error: Exception) -> str:
-    """What went wrong between here and the Hub, in one sentence, and what to do."""
+    """One sentence that says what failed with the Hub, and what to do."""
     status = error.response.status_code if isinstance(error, HfHubHTTPError) and error.response is not None else None
     if status in (401, 403):
         remedy = "log in with `hf auth login`, or set HF_TOKEN to a token that may write there"

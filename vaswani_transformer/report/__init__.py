@@ -1,1 +1,1 @@
-"""What a run tells people: cards, curves, the run report, comparisons."""
+"""A run's results for readers: cards, curves, the run report, comparisons."""

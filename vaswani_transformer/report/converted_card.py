@@ -1,4 +1,4 @@
-"""The card of a checkpoint that somebody else has trained: where it comes from, whose it is, and how the conversion was checked."""
+"""The card of a checkpoint that others trained: where it comes from, its licence, and how the conversion was checked."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,29 +14,29 @@ from .model_card import card_environment, count_parameters, licence_metadata
 
 @dataclass(frozen=True)
 class Conversion:
-    """What there is to say of one conversion."""
+    """The facts about one conversion."""
 
     toolkit: str
     """"Marian" or "fairseq"."""
     origin: str
     """The repository, address or file that was converted."""
     licence: str
-    """That of the weights, as their owners state it, or "unknown"."""
+    """The licence of the weights, as their owners state it, or "unknown"."""
     weights_sha256: str
-    """Of the file that was converted."""
+    """SHA-256 of the file that was converted."""
     languages: tuple[str, ...]
     """Codes of source and target, where they are known."""
     compared_with: Markdown
     agreement: str
     """What agreed."""
     difference: float
-    """The largest between the two logits of a token."""
+    """The largest difference between the original's and the converted model's logit of a token."""
     translations: list[tuple[str, str]]
-    """Sentences of the self-check, and what the converted model makes of them."""
+    """Sentences of the self-check, with the converted model's translations."""
 
 
 def write_converted_card(folder: Path, name: str, conversion: Conversion) -> None:
-    """Write README.md into a converted folder, which is complete but for it; `name` is what a reader loads."""
+    """Write README.md into a converted folder, where only it is missing; `name` is what a reader loads."""
     metadata: Any = ModelCardData(
         model_name=name,
         language=list(dict.fromkeys(conversion.languages)) or None,

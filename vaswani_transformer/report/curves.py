@@ -1,4 +1,4 @@
-"""The course of a training as a picture: what the log has measured, over the updates."""
+"""The course of a training as a picture: the log's measurements over the updates."""
 
 import io
 import math
@@ -18,7 +18,7 @@ from ..files.json_files import read_json_lines
 
 _TRAINING, _VALIDATION, _FAINT = "#5b84b1", "#c44e52", "#b9cbe0"
 _FEW = 25
-"""So few points are also marked: a line between two of them hides how little is known."""
+"""Up to this many points are also marked, because a line alone hides how few there are."""
 
 Points = Sequence[tuple[int, float]]
 """(update, value), in the order of updates."""
@@ -45,9 +45,9 @@ def draw_curves(log: Path, picture: Path) -> None:
 
 
 def draw_course(records: Sequence[dict[str, Any]], title: str = "") -> Figure:
-    """All that a training tells, a panel each: loss, validation perplexity, BLEU and chrF, learning rate, speed, size of the gradient.
+    """A training's curves, a panel each: loss, validation perplexity, BLEU and chrF, learning rate, speed, gradient norm.
 
-    What the records do not have is left out.
+    A panel without records is left out.
 
     Args:
         records: of a training log.

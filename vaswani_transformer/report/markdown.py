@@ -1,6 +1,6 @@
-"""Text of others inside a Markdown document: names, sentences, paths and settings show as what they are, and never as markup.
+"""Escapes foreign text in a Markdown document: names, sentences, paths and settings are shown literally, never as markup.
 
-A template gets this from `slot`, through which everything passes that it prints; nothing has to be remembered in the template itself.
+Everything that a template prints passes through `slot`, so the template itself need not escape anything.
 """
 
 import json
@@ -13,30 +13,30 @@ import yaml
 from huggingface_hub import ModelCardData
 
 _JOINERS = "\u200c\u200d"
-"""Invisible, but Persian, Hindi and emoji are spelled with them; they change no order and hide nothing."""
+"""Invisible, but Persian, Hindi and emoji need them; they reorder and hide nothing."""
 
 _MARKUP = re.compile(r"([\\|*`~\[\]<>#&$]|(?<![^\W_])_|_(?![^\W_]))")
-"""An underscore inside a word is none."""
+"""Characters that are markup; an underscore inside a word is not."""
 
 _BEGINS_A_BLOCK = re.compile(r"^(\d{1,9}(?=[.)](?:\s|$))|(?=([-+=])(?:\s|\2|$)))")
-"""A list, a line across the page, or a line below a heading."""
+"""The beginning of a list, a rule, or the underline of a heading."""
 
 _LINK = re.compile(r"//|@\S+\.|\b(?:www\.|mailto:|xmpp:)|\w\.[^\W\d_]{2}", re.IGNORECASE)
-"""What a renderer makes a link of by itself, the most eager ones included: addresses, e-mail addresses, `example.com`."""
+"""Text that some renderer turns into a link by itself: addresses, e-mail addresses, `example.com`."""
 
 
 class Markdown(str):
-    """What a template prints as it is."""
+    """Text that a template prints unchanged."""
 
     def __html__(self) -> str:
-        """How jinja2 asks for text that needs no escaping."""
+        """jinja2 calls this for text that needs no escaping."""
         return self
 
 
 def text(value: object) -> Markdown:
     """`value` as one line of running text, in a paragraph or in a cell of a table.
 
-    A backslash does not keep every renderer from making a link of an address, so whatever looks like one becomes a code span.
+    A backslash does not stop every renderer from turning an address into a link, so whatever looks like one becomes a code span.
     """
     words = re.split(r"([|`\s]+)", visible(value))
     escaped = "".join(code(word) if _LINK.search(word) else _MARKUP.sub(r"\\\1", word) for word in words)
@@ -44,7 +44,7 @@ def text(value: object) -> Markdown:
 
 
 def code(value: object, in_table: bool = False) -> Markdown:
-    """`value` as a code span; inside a table, where a bar ends the cell even there, one with a bar becomes running text."""
+    """`value` as a code span. In a table, a bar ends the cell even inside a code span, so a value with a bar becomes running text."""
     shown = visible(value)
     if not shown.strip() or (in_table and "|" in shown):
         return text(shown)
@@ -59,22 +59,22 @@ def address(value: object) -> Markdown:
 
 
 def python(value: str) -> Markdown:
-    """`value` as a literal of Python on one line."""
+    """`value` as a Python literal on one line."""
     return Markdown("".join(_python_escape(c) if _is_invisible(c) else c for c in json.dumps(value, ensure_ascii=False)))
 
 
 def front_matter(metadata: ModelCardData) -> Markdown:
-    """The YAML on top of a card, in ASCII, so that nothing in it is invisible."""
+    """The YAML at the top of a card, in ASCII, so that nothing in it is invisible."""
     return Markdown(yaml.safe_dump(metadata.to_dict(), sort_keys=False).strip())
 
 
 def slot(value: Any) -> Any:
-    """What a template prints: Markdown of our own as it is, everything else as text."""
+    """What a template prints: our own Markdown unchanged, everything else as text."""
     return value if hasattr(value, "__html__") or type(value) in (int, float) else text(value)
 
 
 def visible(value: object) -> str:
-    """`value` on one line; a character that shows nothing but may hide, reorder or end text is written as `<U+202E>`."""
+    """`value` on one line; an invisible character that may hide, reorder or end text is written such as `<U+202E>`."""
     line = re.sub(r"\s+", " ", str(value))
     return "".join(f"<U+{ord(c):04X}>" if _is_invisible(c) else c for c in line)
 

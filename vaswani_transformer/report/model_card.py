@@ -1,8 +1,8 @@
-"""The model card: what a run's files say, in the words of `model_cards/template.md`.
+"""The model card: the facts in a run's files, in the words of `model_cards/template.md`.
 
 The card owns no number. Architecture comes from `config.json`, search from `generation_config.json`, data and optimisation
-from `recipe.yaml`, results from `evaluation.json`, costs from what cleaning and training wrote down; a value that is missing
-is an error that names the file.
+from `recipe.yaml`, results from `evaluation.json`, costs from the files of cleaning and training. A missing value is an
+error that names the file.
 """
 
 import math
@@ -33,7 +33,7 @@ _LANGUAGE_NAMES = {
 
 
 class Facts(dict[str, Any]):
-    """The content of one JSON file; asking for what is not in it is an error that names the file and what writes it."""
+    """The content of one JSON file; asking for a missing value is an error that names the file and what writes it."""
 
     def __init__(self, content: dict[str, Any], origin: str) -> None:
         super().__init__({key: _facts(value, f"{origin}: {key}") for key, value in content.items()})
@@ -65,12 +65,12 @@ def render_card(run: RunFolder, *, model_id: str | None = None, picture: str = "
 
     Args:
         run: an evaluated run.
-        model_id: what a reader loads: the repository's id; the recipe's name while it has none.
+        model_id: the name that a reader loads: the repository's id, or the recipe's name while there is none.
         picture: the link to the curves.
 
     Raises:
-        FileNotFoundError: a stage has not been run yet; the sentence says which.
-        ValueError: a file lacks a value that the card needs, or the scores are not those of the weights.
+        FileNotFoundError: a stage has not run yet; the sentence says which.
+        ValueError: a file lacks a value that the card needs, or the scores do not belong to the weights.
     """
     recipe = load_recipe(_written(run.recipe, "train first"), in_run_folder=True)
     evaluation = _read(run.evaluation, f"evaluate the run first (vaswani evaluate {run.path})")
@@ -104,7 +104,7 @@ def render_card(run: RunFolder, *, model_id: str | None = None, picture: str = "
 
 
 def card_metadata(recipe: Recipe, evaluation: dict[str, Any]) -> ModelCardData:
-    """What the Hub reads: languages, licence, task, data sets and every score as an entry of the model index."""
+    """The Hub's metadata: languages, licence, task, data sets and every score as an entry of the model index."""
     trained_on = sorted({name for spec in recipe.data.train if (name := spec.dataset_name.repository)})
     return ModelCardData(
         model_name=recipe.name,
@@ -121,7 +121,7 @@ def card_metadata(recipe: Recipe, evaluation: dict[str, Any]) -> ModelCardData:
 
 
 def count_parameters(weights: Path) -> int:
-    """Numbers in a safetensors file, from its header alone; a tied matrix is stored, and counted, once."""
+    """The number of parameters in a safetensors file, from its header alone; a tied matrix is stored, and counted, once."""
     with safe_open(weights, framework="numpy") as tensors:
         return sum(math.prod(tensors.get_slice(name).get_shape()) for name in tensors.keys())  # noqa: SIM118
 
@@ -148,13 +148,13 @@ def _eval_result(evaluation: dict[str, Any], test_set: dict[str, Any], metric: s
 
 
 def origin_metadata(origin: str | None) -> dict[str, Any]:
-    """A repository of the Hub links to what was made of it; a folder it would look for in vain."""
+    """The Hub's link to the base model, if it is a repository; the Hub could not find a folder."""
     is_repository = origin is not None and re.fullmatch(r"[\w.-]+/[\w.-]+", origin) and not Path(origin).exists()
     return {"base_model": origin, "base_model_relation": "finetune"} if is_repository else {}
 
 
 def readable_origin(origin: str | None) -> str | None:
-    """A fine-tuning's `init_from`; of a folder its own name and its run's, which say more to others than where it lay."""
+    """A fine-tuning's `init_from`; for a folder, its own name and its run's, which tell others more than its path."""
     return origin if origin is None or not Path(origin).is_absolute() else "/".join(Path(origin).parts[-2:])
 
 
@@ -166,7 +166,7 @@ def licence_metadata(licence: str) -> dict[str, Any]:
 
 
 def card_environment() -> Environment:
-    """Where the templates of the cards lie, and what they may call."""
+    """The environment of the cards' templates: where they are, and what they may call."""
     beside = Path(__file__).parent
     checkout = beside.parents[1] / "model_cards"
     environment = Environment(
@@ -202,7 +202,7 @@ def readable_duration(seconds: float) -> str:
 
 
 def _check_scores(run: RunFolder, weights: Path, training: Facts, evaluation: Facts) -> None:
-    """Scores must be those of the very weights that lie beside the card, and the weights the outcome of the whole training."""
+    """The scores must belong to the weights beside the card, and these weights must come from the complete training."""
     again = f"evaluate the run again (vaswani evaluate {run.path})"
     if not training["averaged_checkpoints"]:
         raise ValueError(

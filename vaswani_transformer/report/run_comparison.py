@@ -1,4 +1,4 @@
-"""Several runs side by side at equal numbers of target tokens: what fine-tuning wins over training from scratch, say."""
+"""Several runs side by side at equal numbers of target tokens, such as fine-tuning against training from scratch."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -12,11 +12,11 @@ from .markdown import text
 
 
 class Point(NamedTuple):
-    """A validation."""
+    """The scores of one validation."""
 
     update: int
     target_tokens: int
-    """Seen in training by then."""
+    """Target tokens seen in training by then."""
     bleu: float
     chrf: float
 
@@ -45,7 +45,7 @@ def compare_runs(groups: Mapping[str, Sequence[RunFolder]], picture: Path | None
     """A table in Markdown, one row for each group and validation, and the same as curves.
 
     Args:
-        groups: by name, the runs that differ in their seed only; scores are means over those that were validated at that update.
+        groups: by name, runs that differ only in their seed; scores are means over the runs that were validated at that update.
         picture: a PNG file to write.
     """
     lines = ["| runs | updates | target tokens | BLEU | chrF | seeds |", "|---|---:|---:|---:|---:|---:|"]
@@ -65,6 +65,6 @@ def compare_runs(groups: Mapping[str, Sequence[RunFolder]], picture: Path | None
 
 
 def _mean(values: Sequence[float]) -> str:
-    """With the standard deviation over seeds, where there is one."""
+    """The mean, with the standard deviation over seeds if there are several."""
     mean = f"{statistics.mean(values):.2f}"
     return f"{mean} ± {statistics.stdev(values):.2f}" if len(values) > 1 else mean

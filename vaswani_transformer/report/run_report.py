@@ -1,6 +1,6 @@
-"""A run as one page: what it is, how far it is, its curves, and how its translations grew better.
+"""A run as one page: what it is, how far it is, its curves, and how its translations improved.
 
-The page owns no number: all of them come from the files of the run folder, and what is not there yet is left out.
+The page owns no number: all come from the files of the run folder, and whatever is not there yet is left out.
 """
 
 import base64
@@ -32,19 +32,19 @@ class Sample(NamedTuple):
 
 
 def write_report(run: RunFolder, page: Path) -> str | None:
-    """Turn a run folder, of a training that is finished, stopped or at work, into one file.
+    """Turn the folder of a finished, stopped or running training into one file.
 
     Args:
         run: needs a log; every other file makes the page richer.
         page: the file to write, `.html` with the picture in it, or `.png`, the picture alone.
 
     Returns:
-        What had to be left out, as a sentence; None if nothing had.
+        One sentence about what was left out; None if nothing was.
 
     Raises:
         FileNotFoundError: this is no run folder, or it has no log yet.
-        ValueError: the log is empty or damaged, another file is damaged, or the format of `page` is not among those above.
-        OSError: `page` cannot be written; what was there is untouched.
+        ValueError: the log is empty or damaged, another file is damaged, or the format of `page` is not one of those above.
+        OSError: `page` cannot be written; an existing file is untouched.
     """
     if page.suffix not in _FORMATS:
         raise ValueError(f"A report is written as {' or '.join(_FORMATS)}; {page} has another ending.")
@@ -79,7 +79,7 @@ def write_report(run: RunFolder, page: Path) -> str | None:
 
 
 def collect_samples(records: Sequence[dict[str, Any]]) -> list[Sample]:
-    """The sentences of the last validation, each as a few validations translated it: at equal distances, first and last among them."""
+    """The last validation's sentences with their translations from a few evenly spaced validations, including the first and the last."""
     by_update = {r["update"]: r for r in records if r["kind"] == "validation" and r.get("samples")}
     validations = [by_update[update] for update in sorted(by_update)]
     chosen = [validations[i] for i in spread_evenly(len(validations), _STAGES_OF_A_SAMPLE)]
@@ -99,7 +99,7 @@ def collect_samples(records: Sequence[dict[str, Any]]) -> list[Sample]:
 
 
 def _read_log(run: RunFolder) -> tuple[list[dict[str, Any]], str | None]:
-    """The records, and what is to be said about the log."""
+    """The records, and a sentence about the log if one is needed."""
     if not run.path.is_dir():
         raise FileNotFoundError(f"There is no run folder {run.path}; name one that `vaswani train` wrote.")
     if not run.log.is_file():
@@ -132,10 +132,10 @@ def _heading(run: RunFolder, recipe: Recipe | None) -> str:
 
 
 def _facts(run: RunFolder, recipe: Recipe | None, records: Sequence[dict[str, Any]]) -> dict[str, str]:
-    """The head of the page, a name and a value each.
+    """The head of the page as names and values.
 
-    While a training is at work, its log knows more than `training.json`, which is as old as the last saved state; what counts up is taken
-    from the one that has counted further.
+    While a training runs, its log is newer than `training.json`, which is as old as the last saved state. So each counter is taken
+    from the file where it is higher.
     """
     training = read_json(run.training) if run.training.is_file() else {}
 
