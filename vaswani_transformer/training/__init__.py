@@ -1,1 +1,1 @@
-"""From encoded sentence pairs to an averaged checkpoint: `engine.train` tells the story, every other file is one noun of it."""
+"""From encoded sentence pairs to an averaged checkpoint: `engine.train` holds the whole sequence, every other file one part of it."""

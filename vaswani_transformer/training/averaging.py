@@ -16,7 +16,7 @@ from ..files.json_files import read_json
 
 _WEIGHTS, _CONFIG = "model.safetensors", "config.json"
 _NO_PART_OF_THE_FUNCTION = ("transformers_version", "_name_or_path", "dropout", "attention_dropout", "activation_dropout", "use_cache")
-"""Settings in which checkpoints may differ whose weights have the same meaning."""
+"""Settings that may differ between checkpoints without changing the meaning of their weights."""
 
 
 def average_checkpoints(checkpoints: Sequence[Path], output: Path) -> None:
@@ -26,7 +26,7 @@ def average_checkpoints(checkpoints: Sequence[Path], output: Path) -> None:
 
     Raises:
         FileNotFoundError: there is no checkpoint, or one has no weights.
-        ValueError: a checkpoint is damaged, or they are not of one architecture; the sentence names checkpoint and file, setting or tensor.
+        ValueError: a checkpoint is damaged, or architectures differ; the sentence names the checkpoint and the file, setting or tensor.
     """
     if not checkpoints:
         raise FileNotFoundError(f"There are no checkpoints to average into {output}; train first, or name other folders.")
@@ -48,7 +48,7 @@ def average_checkpoints(checkpoints: Sequence[Path], output: Path) -> None:
 
 
 def _check_configs(checkpoints: Sequence[Path]) -> None:
-    """Refuse weights of equal shape that mean another thing, as where activation or number of heads differ."""
+    """Refuse weights of equal shape but different meaning, as when activation or number of heads differ."""
     first = _architecture(checkpoints[0])
     for checkpoint in checkpoints[1:]:
         other = _architecture(checkpoint)
@@ -61,7 +61,7 @@ def _check_configs(checkpoints: Sequence[Path]) -> None:
 
 
 def _architecture(checkpoint: Path) -> dict[str, Any]:
-    """The settings of `config.json`; one that a checkpoint is too old to name has its default."""
+    """The settings of `config.json`; one that an old checkpoint lacks has its default."""
     settings = VaswaniConfig.from_dict(read_json(checkpoint / _CONFIG)).to_dict()
     return {key: value for key, value in settings.items() if key not in _NO_PART_OF_THE_FUNCTION}
 

@@ -1,4 +1,4 @@
-"""The model that is trained: built from the recipe, and prepared for its device and for the parts of it that are trained."""
+"""The model to train: built from the recipe, and prepared for its device and for training only the parts that are to be trained."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,7 +23,7 @@ def build_model(recipe: Recipe, vocab_size: int, device: torch.device, initial: 
         model = VaswaniForConditionalGeneration(recipe.model_config(vocab_size=vocab_size))
     else:
         model = VaswaniForConditionalGeneration.from_pretrained(initial, **recipe.model)
-    # Short sentences leave little to fuse, and on CPUs SDPA in bfloat16 is several times slower than the plain products
+    # Fusing gains little for short sentences, and on CPUs SDPA in bfloat16 is several times slower than the plain products
     attention = "eager" if device.type == "cpu" else "sdpa"
     model.set_attn_implementation(attention)
     if device.type == "cpu":
@@ -35,7 +35,7 @@ def build_model(recipe: Recipe, vocab_size: int, device: torch.device, initial: 
 
 
 def adapt(model: VaswaniForConditionalGeneration, settings: FineTuningSettings) -> "PeftModel | None":
-    """Freeze what the recipe keeps. With LoRA, put adapters into `model` and return PEFT's view of it."""
+    """Freeze the parts that the recipe freezes. With LoRA, put adapters into `model` and return PEFT's view of it."""
     parts = {
         "encoder": [model.get_encoder().layers],
         "decoder": [model.get_decoder().layers],

@@ -1,7 +1,7 @@
-"""Snapshots of the model during training: complete folders that `from_pretrained` loads, and which of them stay.
+"""Snapshots of the model during training: complete folders that `from_pretrained` loads, and which of them are kept.
 
-The last ones stay, from which the average is taken, and the best of those that were validated. What stays follows from the saved state
-alone, so that a training that was killed between any two steps tidies up the same way.
+The run keeps the last ones, which are averaged, and the best of those that were validated. The saved state alone decides what is kept,
+so that a training that was killed between any two steps cleans up in the same way.
 """
 
 import copy
@@ -35,7 +35,7 @@ def save_checkpoint(
 ) -> Path:
     """Write `checkpoints/step-N`, with the hashes of its files in `SHA256SUMS`.
 
-    Where `model` was `adapted`, its adapters are merged into it, and stand by themselves in `adapter`.
+    If `model` was `adapted`, its adapters are merged into it, and also saved separately in `adapter`.
     """
     path = run.checkpoint(update)
     with atomic_folder(path) as unfinished, _without_bars():
@@ -49,9 +49,9 @@ def save_checkpoint(
 
 
 def prune_checkpoints(run: RunFolder, state: TrainState, settings: TrainingSettings) -> None:
-    """Remove all checkpoints but those that `state` and the recipe keep; later ones than `state` will be made again.
+    """Remove all checkpoints but those that `state` and the recipe keep; checkpoints later than `state` will be made again.
 
-    To be called once `state` is saved: what the saved state needs is there at any moment.
+    Call it only after `state` is saved, so that the checkpoints which the saved state needs always exist.
     """
     last = state.checkpoints[-(settings.keep_last_checkpoints or settings.average_checkpoints) :]
     best = best_checkpoints(run, state, settings.best_checkpoint_metric)[: settings.keep_best_checkpoints]
@@ -63,19 +63,19 @@ def prune_checkpoints(run: RunFolder, state: TrainState, settings: TrainingSetti
 
 
 def window_to_average(run: RunFolder, state: TrainState, count: int) -> list[Path]:
-    """Of the last `count` checkpoints that were saved, those that are there, oldest first; none that is kept for being best alone."""
+    """Those of the last `count` saved checkpoints that exist, oldest first; none that is kept only as one of the best."""
     paths = [run.checkpoint(update) for update in state.checkpoints[-count:]]
     return [path for path in paths if path.is_dir()]
 
 
 def best_checkpoints(run: RunFolder, state: TrainState, metric: CheckpointMetric) -> list[Validation]:
-    """The validations whose checkpoints are there, best first."""
+    """The validations whose checkpoints exist, best first."""
     there = [update for update in state.checkpoints if run.checkpoint(update).is_dir()]
     return best_first([each for each in state.validations if each.update in there], metric)
 
 
 def best_first(validations: Sequence[Validation], metric: CheckpointMetric) -> list[Validation]:
-    """Sorted by `metric`; of equals the earlier one comes first, and a loss that is no number last."""
+    """Sorted by `metric`; of equals the earlier one comes first; a loss that is NaN comes last."""
 
     def cost(validation: Validation) -> float:
         value = validation.loss if metric == "loss" else -validation.bleu
@@ -85,7 +85,7 @@ def best_first(validations: Sequence[Validation], metric: CheckpointMetric) -> l
 
 
 def validations_without_gain(validations: Sequence[Validation], metric: CheckpointMetric) -> int:
-    """How many validations there were since the best one."""
+    """The number of validations since the best one."""
     if not validations:
         return 0
     return len(validations) - 1 - list(validations).index(best_first(validations, metric)[0])
@@ -99,7 +99,7 @@ def set_search(model: PreTrainedModel, search: SearchSettings) -> None:
 
 @contextmanager
 def _without_bars() -> Iterator[None]:
-    """transformers shows a bar for every file it saves, which would tear the training's own."""
+    """Hide the bar that transformers shows for every file it saves, which would break up the training's own."""
     shown = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:

@@ -1,4 +1,4 @@
-"""What a training costs."""
+"""The cost of a training in floating point operations."""
 
 from ..configuration_vaswani import VaswaniConfig
 
@@ -18,9 +18,9 @@ def training_flops(config: VaswaniConfig, sentences: int, source_length: int, ta
     Args:
         config: the architecture.
         sentences: pairs in the micro-batch.
-        source_length: of the longest source, in tokens.
-        target_length: of the longest target.
-        target_tokens: real ones.
+        source_length: tokens of the longest source.
+        target_length: tokens of the longest target.
+        target_tokens: real target tokens.
     """
     assert config.head_dim is not None and config.value_head_dim is not None  # the configuration resolves them
     heads_width = config.head_dim + config.value_head_dim

@@ -1,4 +1,4 @@
-"""Dropout whose masks are cheap on a CPU, for training alone: the model has PyTorch's own.
+"""Dropout whose masks are cheap on a CPU, for training only: the model itself has PyTorch's.
 
 PyTorch draws one double of the Mersenne Twister for every entry. Here one draw of 64 bits decides about four entries.
 """
@@ -10,11 +10,11 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 _LEVELS = 2**16
-"""What 16 random bits can be."""
+"""The number of values of 16 random bits."""
 
 
 class BitDropout(nn.Dropout):
-    """`nn.Dropout`, with its rate rounded to a multiple of 2^-16 and entries scaled by just what that asks for."""
+    """`nn.Dropout` with its rate rounded to a multiple of 2^-16; entries are scaled by exactly that rounded rate."""
 
     def forward(self, x: Tensor) -> Tensor:
         """`x` of any shape; with probability `p` an entry is 0, else divided by 1 - p."""
@@ -25,7 +25,7 @@ class BitDropout(nn.Dropout):
 
 
 def use_bit_dropout(model: nn.Module) -> None:
-    """Put a `BitDropout` in place of every `nn.Dropout` below `model`, in its mode and of its rate."""
+    """Put a `BitDropout` in place of every `nn.Dropout` below `model`, with the same mode and rate."""
     for module in list(model.modules()):
         for name, child in list(module.named_children()):
             if type(child) is nn.Dropout:
@@ -38,7 +38,7 @@ class _Dropout(torch.autograd.Function):
         dropped = min(round(rate * _LEVELS), _LEVELS - 1)
         draws = torch.empty((x.numel() + 3) // 4, dtype=torch.int64, device=x.device).random_(-(2**63), None)
         bits = draws.view(torch.int16)[: x.numel()].view(x.shape)
-        # Into the wanted type at once: a CPU takes nine times as long to compare and then to convert
+        # Write the wanted type directly: on a CPU, comparing and then converting takes nine times as long
         factors = torch.ge(bits, dropped - _LEVELS // 2, out=torch.empty_like(x))
         factors *= _LEVELS / (_LEVELS - dropped)
         ctx.save_for_backward(factors)

@@ -1,4 +1,4 @@
-"""The training, told in the order in which it happens.
+"""The training, step by step in the order in which it happens.
 
 Claim the run folder, prepare the data, build model and optimizer, resume from the last state, update until done (log, validate and save
 on the way), average the last checkpoints.
@@ -43,11 +43,11 @@ _LONGEST_WAIT = timedelta(hours=12)
 def train(recipe: Recipe, run: RunFolder) -> bool:
     """Train from the data to the averaged checkpoint, or resume a training, whatever stopped it.
 
-    A resumed training computes what an undisturbed one would have computed. All micro-batches form one endless sequence, which depends on
+    A resumed training computes the same as an uninterrupted one. All micro-batches form one endless sequence, which depends on
     lengths, budgets and seed only (`data.batching.BatchStream`). Update u takes its micro-batches u * M to (u + 1) * M - 1, where M is
     `batching.micro_batches`, fixed for the run. Of R ranks, rank r takes every R-th of them, beginning with r. So an update sees the same
-    pairs whatever the number of ranks, before and after a stop. With the same R the weights are equal bit for bit; with another R, a sum is
-    added up in another order and its rounding differs. A number of ranks that does not divide M is refused.
+    pairs whatever the number of ranks, before and after a stop. With the same R the weights are equal bit for bit. With another R, sums are
+    added in another order, so rounding differs. A number of ranks that does not divide M is refused.
 
     Returns:
         Whether the training is complete; if a signal stopped it, the same call resumes it.
@@ -56,7 +56,7 @@ def train(recipe: Recipe, run: RunFolder) -> bool:
         ValueError: the folder holds another run, or the data, the state or the number of processes do not fit the recipe.
         FloatingPointError: loss or gradients are not finite; the sentence names the pairs.
         MemoryError: a micro-batch does not fit; the sentence says how large it is.
-        OSError: the disk is full, or may not be written; or (`ConnectionError`) another rank failed or cannot be reached.
+        OSError: the disk is full or not writable; or (`ConnectionError`) another rank failed or cannot be reached.
     """
     accelerator = build_accelerator(recipe, run)
     with Watch(accelerator), sole_training(run) if accelerator.is_main_process else nullcontext():
@@ -86,7 +86,7 @@ class Training:
         self.model = build_model(recipe, len(data.tokenizer), accelerator.device, run.initial)
         self.adapted = adapt(self.model, recipe.fine_tuning)
         self.loss = TranslationLoss(self.model, self.settings.label_smoothing, self.settings.compile)
-        # Where it is trained in parts, the whole model is for looking at: for validation and checkpoints, which bring it up to date
+        # With sharding, the whole model serves only validation and checkpoints, which first update it from the parts
         self.sharded = ShardedLoss(self.loss, accelerator, self.settings.compile) if is_sharded(accelerator) else None
         trained = self.sharded or self.loss
         self.trained = trained.model
@@ -103,10 +103,10 @@ class Training:
         self._unsaved = False
 
     def resume(self) -> None:
-        """Load the newest state, if there is one; cut the log behind it and remove the checkpoints that are younger.
+        """Load the newest state, if there is one; cut the log after it and remove later checkpoints.
 
         Raises:
-            ValueError: the state is damaged, or is gone although there was one.
+            ValueError: the state is damaged, or is missing although there was one.
         """
         found = newest_state(self.run.state)
         if found is None and self.run.training.exists():
@@ -129,11 +129,11 @@ class Training:
             self.progress.say(f"Resuming after update {self.state.update}, from {found}")
 
     def go_on(self) -> bool:
-        """Update until the last one, until validation stops improving, or until a signal; returns whether the training is complete."""
+        """Update until the last update, until validation stops improving, or until a signal; return whether the training is complete."""
         stop = False
         with closing(self.progress), Interruption() as interruption:
             while True:
-                # First what the last update, or a signal after it, left to be done
+                # First do what the last update left undone, or a signal after it
                 if not stop and self._owes_validation:
                     stop = self._validate(interruption)
                 if self._unsaved and (stop or self._is_due(self.settings.checkpoint_every)):
@@ -218,7 +218,7 @@ class Training:
             self.state.interval = Totals()
 
     def _validate(self, interruption: Interruption) -> bool:
-        """The first rank scores, all learn the score: whether to stop must be decided by all alike.
+        """Score on the first rank and share the score, since all ranks must decide alike whether to stop.
 
         Returns:
             Whether a signal interrupted it; the validation is then repeated when the training resumes.
@@ -283,7 +283,7 @@ class Training:
         return {"name": self.run.checkpoint(best[0].update).name, "bleu": best[0].bleu, "loss": best[0].loss}
 
     def write_facts(self, averaged: Sequence[str] = ()) -> None:
-        """`training.json`: what it took so far, and which checkpoints went into the average once there is one."""
+        """Write `training.json`: the cost so far, and, once there is an average, the checkpoints in it."""
         total = self.state.total
         write_json(self.run.training, {
             "updates": self.state.update,
@@ -307,10 +307,10 @@ class Training:
 
 
 def build_accelerator(recipe: Recipe, run: RunFolder) -> Accelerator:
-    """Devices, ranks, precision and trackers. Accumulation is ours: Accelerate's would divide the loss a second time.
+    """Devices, ranks, precision and trackers. We accumulate gradients ourselves: Accelerate's would divide the loss a second time.
 
     Raises:
-        ValueError: a tracker is not installed, or the precision is not to be had on this machine.
+        ValueError: a tracker is not installed, or this machine does not support the precision.
     """
     on_cpu = not torch.accelerator.is_available()
     if on_cpu:
@@ -324,7 +324,7 @@ def build_accelerator(recipe: Recipe, run: RunFolder) -> Accelerator:
             choice = ", ".join(available) or "none"
             raise ValueError(f"The tracker {tracker!r} of `training.trackers` is not installed; available: {choice}.")
     accelerator = Accelerator(
-        # Said outright, or the processes that a launcher starts on a machine without GPUs do not see each other
+        # Given explicitly; otherwise processes that a launcher starts on a machine without GPUs do not find each other
         cpu=on_cpu,
         mixed_precision=_MIXED_PRECISION[recipe.training.precision],
         log_with=list(recipe.training.trackers) or None,
@@ -341,7 +341,7 @@ def build_accelerator(recipe: Recipe, run: RunFolder) -> Accelerator:
 
 
 def average_last_checkpoints(run: RunFolder, state: TrainState, count: int) -> list[str]:
-    """Write `averaged`, unless it already is the mean of exactly these checkpoints; returns their names."""
+    """Write `averaged`, unless it already is the mean of exactly these checkpoints; return their names."""
     last = window_to_average(run, state, count)
     names = [checkpoint.name for checkpoint in last]
     before = read_json(run.training)["averaged_checkpoints"] if run.training.exists() else None

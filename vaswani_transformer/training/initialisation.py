@@ -1,7 +1,7 @@
-"""A training's first weights where they come from another model: the same translator, with the vocabulary of the new sentences.
+"""A training's initial weights from another model: the same translator, with the vocabulary of the new sentences.
 
-Every entry of the new vocabulary that the old one has, too, keeps its vector. Any other begins as the mean of the pieces into which the old
-tokenizer cuts it: as what the old model would have read in its place.
+An entry of the new vocabulary that the old one also has keeps its vector. Any other starts as the mean of the vectors of the pieces into
+which the old tokenizer splits it: these are what the old model would have read in its place.
 """
 
 from collections.abc import Iterator
@@ -23,19 +23,19 @@ from ..translation.loading import check_tokenizer, load_checkpoint, local_folder
 
 _CONTROLS = ("pad_token_id", "bos_token_id", "eos_token_id")
 _OF_THE_VOCABULARY = ("shared.weight", "embed_tokens.weight", "lm_head.weight", "lm_head.bias")
-"""Parameters with one row for each entry; how their names end."""
+"""Endings of the names of parameters with one row for each entry."""
 
 
 @dataclass(frozen=True)
 class Transfer:
-    """Where the vectors of a vocabulary came from: numbers of its entries."""
+    """How many entries of a vocabulary got their vectors from which source."""
 
     copied: int = 0
-    """In the old vocabulary, too."""
+    """Entries that the old vocabulary has, too."""
     composed: int = 0
-    """The mean of old ones."""
+    """Entries that are the mean of old ones."""
     random: int = 0
-    """Nothing old stands for them."""
+    """Entries without any old counterpart."""
 
     def __str__(self) -> str:
         return (
@@ -45,10 +45,10 @@ class Transfer:
 
 
 def write_initial_model(recipe: Recipe, run: RunFolder, tokenizer: PreTrainedTokenizerBase) -> Transfer:
-    """Write `run.initial`: the model `recipe.init_from`, which reads and writes the vocabulary of `tokenizer` now.
+    """Write `run.initial`: the model `recipe.init_from` with the vocabulary of `tokenizer`.
 
     Raises:
-        ValueError: what is there is no model of ours, or its vocabulary cannot be exchanged; the sentence says what to do.
+        ValueError: it is not a model of ours, or its vocabulary cannot be exchanged; the sentence says what to do.
     """
     origin = str(recipe.init_from)
     model, old = load_checkpoint(local_folder(origin), only_ours=True)
@@ -76,10 +76,10 @@ def exchange_vocabulary(
     new: PreTrainedTokenizerBase,
     seed: int,
 ) -> tuple[VaswaniForConditionalGeneration, Transfer]:
-    """A model that is `model` but for its vocabulary; entries that nothing old stands for are drawn with `seed`.
+    """A copy of `model` with another vocabulary; entries without an old counterpart are drawn at random with `seed`.
 
     Raises:
-        ValueError: source and target have a vocabulary each, or `old` is not the tokenizer of `model`.
+        ValueError: source and target have separate vocabularies, or `old` is not the tokenizer of `model`.
     """
     config = model.config
     if config.target_vocab_size is not None:
@@ -107,14 +107,14 @@ def exchange_vocabulary(
 
 
 def _compose(rows: Tensor, old_rows: Tensor, pieces: list[list[int]]) -> None:
-    """Make every row the mean of its pieces' old ones; one without pieces stays as it is."""
+    """Make every row the mean of the old rows of its pieces; a row without pieces stays unchanged."""
     for row, ids in zip(rows, pieces, strict=True):
         if ids:
             row.copy_(old_rows[ids].mean(0))
 
 
 def _pieces(old: PreTrainedTokenizerBase, new: PreTrainedTokenizerBase) -> Iterator[list[int]]:
-    """For every new entry the old ids that together say what it does."""
+    """For every new entry, the old ids that together mean the same."""
     vocabulary, controls = old.get_vocab(), {*new.all_special_tokens, *new.get_added_vocab()}
     are_byte_level = is_byte_level(old) and is_byte_level(new)
     for token in new.convert_ids_to_tokens(list(range(len(new)))):
@@ -122,14 +122,14 @@ def _pieces(old: PreTrainedTokenizerBase, new: PreTrainedTokenizerBase) -> Itera
             yield [vocabulary[token]]
         elif token in controls:
             yield []
-        elif are_byte_level:  # also where the bytes of a token are no text
+        elif are_byte_level:  # also for a token whose bytes are not text
             yield [piece.id for piece in old.backend_tokenizer.model.tokenize(token)]
         else:
             yield old(new.convert_tokens_to_string([token]), add_special_tokens=False)["input_ids"]
 
 
 def _control_like(number: int | None, old: PreTrainedTokenizerBase, new: PreTrainedTokenizerBase) -> int:
-    """The new id of the control token whose old one is `number`."""
+    """The new id of the control token whose old id is `number`."""
     for name in _CONTROLS:
         found: int | None = getattr(new, name)
         if getattr(old, name) == number and found is not None:

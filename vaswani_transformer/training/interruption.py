@@ -1,4 +1,4 @@
-"""A polite answer to Ctrl-C and SIGTERM: finish the update, save, then stop."""
+"""What Ctrl-C and SIGTERM do: finish the update, save, then stop."""
 
 import signal
 import threading
@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _ECHO_SECONDS = 5.0
-"""A terminal and a launcher both pass on one Ctrl-C, so it arrives twice."""
+"""A second signal within this time is an echo: a terminal and a launcher both pass on one Ctrl-C."""
 
 Result = TypeVar("Result")
 
@@ -19,7 +19,7 @@ class _Dropped(BaseException):
 
 
 class Interruption:
-    """While it is entered, the first signal only sets `requested`. A second one acts as usual, unless it is the echo of the first."""
+    """Inside this context, the first signal only sets `requested`. A second one acts as usual, unless it is the echo of the first."""
 
     def __init__(self) -> None:
         self.requested = False
@@ -37,9 +37,9 @@ class Interruption:
             signal.signal(number, handler)
 
     def unless_requested(self, work: Callable[[], Result]) -> Result | None:
-        """What `work` returns, or None if a signal came before or during it: it is then abandoned.
+        """The result of `work`, or None if a signal came before or during it; `work` is then abandoned.
 
-        For work that can be repeated, and that takes longer than the sender of a signal waits.
+        Use it for work that can be repeated, and that takes longer than the sender of a signal waits.
         """
         try:
             self._may_drop = True

@@ -17,20 +17,20 @@ from transformers import PreTrainedModel
 from ..data.batching import IGNORED_LABEL
 
 CHUNK_TOKENS = {"cpu": 1024}
-"""Measured on a CPU (V = 10,000, D = 128): 256 tokens take 7 % longer, 4,096 as long; the softmax sees to its cache by itself."""
+"""Measured on a CPU (V = 10,000, D = 128): 256 tokens take 7 % longer, 4,096 equally long; the softmax has blocks of its own."""
 
 BLOCK_LOGITS = 2**19
-"""On a CPU, of how many logits the softmax is taken at a time: what its caches hold."""
+"""The number of logits in one block of the softmax on a CPU: as many as its caches hold."""
 
 ACCELERATOR_CHUNK_TOKENS = 4096
-"""Other devices want kernels long enough to hide their launch; 4,096 x 37,000 logits are 0.6 GB."""
+"""Other devices need kernels long enough to hide their launch; 4,096 x 37,000 logits take 0.6 GB."""
 
 
 class Losses(NamedTuple):
     """Sums over the real target tokens of a micro-batch, as float32 scalars."""
 
     smoothed: Tensor
-    """What is optimised: cross entropy with the smoothed distribution."""
+    """The objective: cross entropy with the smoothed distribution."""
     plain: Tensor
     """Negative log-likelihood of the reference in nats; its mean's exponential is the perplexity. No gradient flows through it."""
 
@@ -42,11 +42,11 @@ def smoothed_cross_entropy(hidden: Tensor, weight: Tensor, targets: Tensor, smoo
     target included. Under autocast the matrix products run in its type; the softmax is always at least float32.
 
     Args:
-        hidden: decoder states [N, D], padding already taken out.
+        hidden: decoder states [N, D], without padding.
         weight: output projection [V, D].
         targets: token ids [N].
         smoothing: the paper's epsilon_ls, 0.1.
-        chunk_tokens: tokens whose logits are held at a time; by default what is fast on the device.
+        chunk_tokens: tokens whose logits are held at a time; by default a number that is fast on the device.
     """
     if chunk_tokens is None:
         chunk_tokens = CHUNK_TOKENS.get(hidden.device.type, ACCELERATOR_CHUNK_TOKENS)
@@ -64,7 +64,7 @@ class TranslationLoss(nn.Module):
         Args:
             model: any of transformers' sequence-to-sequence models whose scores are its projection of the decoder's states.
             smoothing: the paper's epsilon_ls.
-            compiled: pass the model's forward pass through `torch.compile`; translating with the same model stays as it is.
+            compiled: pass the model's forward pass through `torch.compile`; translating with the same model is not affected.
         """
         super().__init__()
         self.model = model
@@ -106,7 +106,7 @@ class TranslationLoss(nn.Module):
 def target_positions(labels: Tensor) -> Tensor:
     """Indices [N] of the real tokens among the B*T `labels`.
 
-    Found while the batch is still on the CPU: on a GPU the number of results has to travel back, and the queue of kernels would run dry.
+    Call it while the batch is still on the CPU: on a GPU the number of results must travel back, and the queue of kernels would run dry.
     """
     return (labels.flatten() != IGNORED_LABEL).nonzero().squeeze(1)
 
@@ -169,10 +169,10 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
 
 
 def _slopes_(logits: Tensor, ids: Tensor, smoothing: float, precise: torch.dtype, wanted: bool) -> Tensor:
-    """Put `softmax(logits) - (1 - smoothing) * onehot(ids)` in the place of `logits` [chunk, V]; returns the sum of their log-sum-exp.
+    """Overwrite `logits` [chunk, V] by `softmax(logits) - (1 - smoothing) * onehot(ids)`; return the sum of their log-sum-exp.
 
-    Where the slopes are not `wanted`, the sum is all, and what is left in `logits` means nothing. A few rows at a time are widened to
-    `precise`, so that they are still in the cache when the next operation wants them.
+    If the slopes are not `wanted`, only the sum is valid, and `logits` holds garbage. A few rows at a time are widened to `precise`, so
+    that they are still in the cache for the next operation.
     """
     total = logits.new_zeros((), dtype=precise)
     rows = max(BLOCK_LOGITS // logits.shape[1], 1) if logits.device.type == "cpu" else len(logits)
@@ -180,7 +180,7 @@ def _slopes_(logits: Tensor, ids: Tensor, smoothing: float, precise: torch.dtype
         wide = block.to(precise)  # the block itself where it is wide enough
         peak = wide.amax(1)
         torch.softmax(wide, 1, out=wide)
-        # log p of the likeliest class is at least -log V, so that this never takes the logarithm of an underflow
+        # log p of the likeliest class is at least -log V, so the logarithm's argument never underflows
         total += (peak - wide.amax(1).log()).sum()
         if wanted:
             wide.scatter_add_(1, targets, wide.new_full(targets.shape, smoothing - 1))

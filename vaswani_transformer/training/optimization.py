@@ -34,7 +34,7 @@ def learning_rate(update: int, d_model: int, warmup_updates: int, scale: float =
 
 
 def build_adam(module: nn.Module, settings: TrainingSettings, layer_decay: float = 1.0) -> torch.optim.Adam:
-    """Adam without weight decay over what can be trained; the rate of every update is set by `set_learning_rate`.
+    """Adam without weight decay over the trainable parameters; `set_learning_rate` sets the rate of every update.
 
     The fused kernel reads and writes each parameter once, which is several times faster than torch's loop, also on a CPU.
     """
@@ -53,7 +53,7 @@ def build_adam(module: nn.Module, settings: TrainingSettings, layer_decay: float
 
 
 def _depths(names: list[str]) -> dict[str, int]:
-    """How many layers of its stack each parameter lies below the top one; what is in no layer, such as embeddings, lies below all."""
+    """How many layers below its stack's top one each parameter is; a parameter in no layer, such as embeddings, is below all."""
     layers = {name: (match[1], int(match[2])) for name in names if (match := _LAYER.search(name))}
     tops = {stack: max(number for other, number in layers.values() if other == stack) for stack, _ in layers.values()}
     below_all = max(tops.values(), default=-1) + 1
@@ -67,7 +67,7 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
 
 
 def gradient_norm(parameters: Iterable[nn.Parameter]) -> Tensor:
-    """Euclidean norm of all gradients together, the parts of all ranks included; a scalar that still lives on the device."""
+    """Euclidean norm of all gradients together, including the parts of all ranks; a scalar that is still on the device."""
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
     return whole(torch.nn.utils.get_total_norm(gradients))
 

@@ -1,4 +1,4 @@
-"""Running out of memory, told in one sentence: what did not fit, how large it was, and what makes it smaller."""
+"""One sentence for running out of memory: what did not fit, how large it was, and how to make it smaller."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ from accelerate.utils.memory import should_reduce_batch_size
 
 @contextmanager
 def fitting(sentence: Callable[[], str]) -> Iterator[None]:
-    """Raise `MemoryError` with `sentence()` and the allocator's own words, if the block runs out of memory of any device."""
+    """Raise `MemoryError` with `sentence()` and the allocator's message, if the block runs out of memory on any device."""
     try:
         yield
     except (MemoryError, RuntimeError) as error:

@@ -1,4 +1,4 @@
-"""Low-rank adapters (Hu et al., 2021) through PEFT: small matrices beside some of the model's own are trained, and nothing else."""
+"""Low-rank adapters (Hu et al., 2021) through PEFT: only small matrices beside some of the model's own are trained."""
 
 from peft import LoraConfig, PeftModel, get_peft_model
 from transformers import PreTrainedModel
@@ -7,7 +7,7 @@ from ..recipe import LoraSettings
 
 
 def add_lora(model: PreTrainedModel, settings: LoraSettings) -> PeftModel:
-    """Put adapters into `model` itself and freeze its own weights; what is returned saves the adapters and merges them.
+    """Put adapters into `model` itself and freeze its own weights; the returned object saves the adapters and merges them.
 
     Raises:
         ValueError: `model` has no module of a name in `settings`, or the name is that of a matrix that encoder, decoder and softmax share.
@@ -31,7 +31,7 @@ def add_lora(model: PreTrainedModel, settings: LoraSettings) -> PeftModel:
 
 
 def _vocabulary_matrices(model: PreTrainedModel) -> set[str]:
-    """Names of the modules that hold the softmax's matrix, or one that another module holds, too."""
+    """Names of the modules that hold the softmax's matrix, or one that they share with another module."""
     owners: dict[int, set[str]] = {}
     for name, parameter in model.named_parameters(remove_duplicate=False):
         owners.setdefault(id(parameter), set()).add(name.rpartition(".")[0])

@@ -1,4 +1,4 @@
-"""From corpora to encoded pairs. Each stage leaves its result in the run folder and is skipped where the result is already there."""
+"""From corpora to encoded pairs. Each stage writes its result to the run folder, and is skipped if the result is already there."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -34,16 +34,16 @@ _FREE = (
     "training.keep_best_checkpoints", "training.best_checkpoint_metric", "training.patience", "training.trackers",
     "training.gradient_checkpointing", "training.compile",
 )  # fmt: skip
-"""Settings that may change when a run resumes: they decide how long it trains, what is validated and kept, or what memory and time it
-takes, and not what an update computes. All others may not change. Validation and test corpora may not, because their pairs were dropped
-from the training pairs; nor may `batching`, which decides which pairs meet in which update."""
+"""Settings that may change when a run resumes: they decide how long it trains, what is validated and kept, or how much memory and time it
+takes, but not what an update computes. No others may change: validation and test corpora, because their pairs were dropped from the
+training pairs, and `batching`, because it decides which pairs form an update."""
 
 _NO_LIMIT = 2**31 - 1
-"""Tokens of a sentence. All validation pairs count: `validation.batch_tokens` is about memory and must not decide what is scored."""
+"""Tokens of a sentence. All validation pairs count: `validation.batch_tokens` limits memory and must not decide what is scored."""
 
 
 class PreparedData(NamedTuple):
-    """What training reads."""
+    """The data that training reads."""
 
     tokenizer: PreTrainedTokenizerBase
     train: EncodedCorpus
@@ -52,10 +52,10 @@ class PreparedData(NamedTuple):
 
 @contextmanager
 def sole_training(run: RunFolder) -> Iterator[None]:
-    """Keep a second training out of the run folder while this one is at work, as when a job is started twice.
+    """Lock the run folder against a second training while this one runs, as when a job is started twice.
 
     Raises:
-        ValueError: there is another.
+        ValueError: another training is running in it.
     """
     with explained(run.lock):
         make_folder(run.path)
@@ -65,7 +65,7 @@ def sole_training(run: RunFolder) -> Iterator[None]:
 
 
 def settle_micro_batches(recipe: Recipe, run: RunFolder, ranks: int) -> Recipe:
-    """The recipe with `batching.micro_batches`: where it leaves them open, those the run began with, else one for each rank."""
+    """The recipe with `batching.micro_batches`; if it sets none, the number that the run started with, else one for each rank."""
     if recipe.batching.micro_batches is not None:
         return recipe
     begun = load_recipe(run.recipe, in_run_folder=True).batching.micro_batches if run.recipe.exists() else None
@@ -73,11 +73,11 @@ def settle_micro_batches(recipe: Recipe, run: RunFolder, ranks: int) -> Recipe:
 
 
 def claim_run_folder(recipe: Recipe, run: RunFolder, ranks: int = 1) -> None:
-    """Write the resolved recipe into the run folder, unless another run lives there; clear away what a crash left in it.
+    """Write the resolved recipe into the run folder, unless it holds another run; remove what a crash left in it.
 
     Args:
         recipe: as the user wrote it.
-        run: a new run's folder, or that of one to resume.
+        run: the folder of a new run, or of one to resume.
         ranks: how many processes train.
 
     Raises:
@@ -86,7 +86,7 @@ def claim_run_folder(recipe: Recipe, run: RunFolder, ranks: int = 1) -> None:
     text = settle_micro_batches(recipe, run, ranks).to_yaml()
     if run.recipe.exists():
         before, now = (
-            # Read as a recipe, so that a setting which is younger than the run has its default there
+            # Read as a recipe, so that a setting that did not exist when the run started gets its default
             _flat(yaml.safe_load(version))
             for version in (load_recipe(run.recipe, in_run_folder=True).to_yaml(), text)
         )
@@ -102,16 +102,16 @@ def claim_run_folder(recipe: Recipe, run: RunFolder, ranks: int = 1) -> None:
 
 
 def prepare_data(recipe: Recipe, run: RunFolder, progress: bool = False) -> PreparedData:
-    """Read, clean, learn the vocabulary and encode, on all cores; what is already there, or was made by another run, is opened.
+    """Read, clean, learn the vocabulary and encode, on all cores; results that exist, here or from another run, are only opened.
 
-    One process does it, the others of a training call `open_prepared_data` afterwards. The vocabulary and the encoded corpora come from
+    One process does it; the others of a training call `open_prepared_data` afterwards. The vocabulary and the encoded corpora come from
     the cache (`data.cache`) if a run with the same files, cleaning, tokenizer and limits has made them.
 
-    What is already there is verified first: it is read once, by one process, and compared with the hashes it was written with.
+    Existing results are verified first: one process reads them once and compares them with the hashes written with them.
 
     Raises:
-        ValueError: a corpus is not what the recipe says, or has changed since a training began on it, or prepared data are damaged.
-        ChildProcessError: a process that helps was ended from outside.
+        ValueError: a corpus is not what the recipe says, or has changed since a training started on it, or prepared data are damaged.
+        ChildProcessError: a worker process was killed.
     """
     train, validation = run.encoded / "train", run.encoded / "validation"
     _forget_if_corpora_changed(recipe, run)
@@ -153,7 +153,7 @@ def _verify_if_there(folder: Path) -> None:
 
 
 def open_prepared_data(run: RunFolder) -> PreparedData:
-    """What `prepare_data` left in the run folder: ids stay on the disk, and no corpus is looked at."""
+    """The data that `prepare_data` wrote to the run folder; ids stay on the disk, and no corpus is read."""
     return PreparedData(
         AutoTokenizer.from_pretrained(run.tokenizer),
         EncodedCorpus.open(run.encoded / "train"),
@@ -162,7 +162,7 @@ def open_prepared_data(run: RunFolder) -> PreparedData:
 
 
 def _content(recipe: Recipe, hashes: dict[str, dict[str, str]]) -> dict[str, Any] | None:
-    """All that decides which pairs there are and which of them are kept; None if the hash of some text is not known beforehand."""
+    """All that decides which pairs there are and which are kept; None if some text's hash is not known in advance."""
     splits = recipe.data.by_split
     if any(spec.is_streamed for specs in splits.values() for spec in specs):
         return None
@@ -201,7 +201,7 @@ def _encode(
 
 
 def _provide_tokenizer(recipe: Recipe, run: RunFolder, content: dict[str, Any] | None, progress: bool) -> PreTrainedTokenizerBase:
-    """The run's tokenizer; one that has to be made again must be the one that wrote the ids."""
+    """The run's tokenizer; if it must be made again, it must equal the one that wrote the ids."""
     is_there = run.tokenizer.exists()
     if not is_there:
         is_new = recipe.tokenizer.method == "train"
@@ -226,7 +226,7 @@ def _train_tokenizer(recipe: Recipe, run: RunFolder, progress: bool) -> None:
 
 
 def _tokenizer_of(recipe: Recipe, run: RunFolder, progress: bool) -> PreTrainedTokenizerBase:
-    """Learnt from the training pairs, that of the model to start from, or that one with more entries."""
+    """A tokenizer learnt from the training pairs, that of the model to start from, or the latter with more entries."""
     settings = recipe.tokenizer
     origin = None if settings.method == "train" else AutoTokenizer.from_pretrained(recipe.init_from)
     if settings.method == "keep" or settings.vocab_size is None:
@@ -258,7 +258,7 @@ def _check_target_languages(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) 
 
 
 def _clean_training_pairs(recipe: Recipe, run: RunFolder) -> tuple[Iterator[SentencePair], CleaningReport]:
-    """A fresh stream each time: cleaning twice costs less than storing the text in between."""
+    """A new stream at each call: cleaning twice costs less than storing the text in between."""
     held_out = _read(recipe, (*recipe.data.validations, *recipe.data.test.values()))
     pairs, report = clean(_read(recipe, recipe.data.train), recipe.data.cleaning, held_out, available_cores())
     return _unless_all_are_dropped(pairs, report, run), report
@@ -285,13 +285,13 @@ def _read(recipe: Recipe, specs: Iterable[Corpus]) -> Iterator[SentencePair]:
 
 
 def _most_tokens(recipe: Recipe, wanted: int) -> int:
-    """Sinusoids reach as far as wanted; a learned table of positions does not."""
+    """The most tokens of a sentence: as many as wanted with sinusoids, at most its entries with a learned table of positions."""
     config = recipe.model_config()
     return wanted if config.position_embedding_type == "sinusoidal" else min(wanted, config.max_position_embeddings)
 
 
 def _facts(encoded: EncodedCorpus) -> dict[str, Any]:
-    """The cleaning report, with the pairs that only their tokens showed to be too long."""
+    """The cleaning report, with the pairs that turned out too long only once tokenised."""
     facts = encoded.index["cleaning"]
     too_long = encoded.index["dropped_too_long"]
     dropped = {**facts["dropped"], "too_many_tokens": too_long}
@@ -308,7 +308,7 @@ def _tokenizer_facts(tokenizer: PreTrainedTokenizerBase, encoded: EncodedCorpus)
 
 
 def _forget_if_corpora_changed(recipe: Recipe, run: RunFolder) -> None:
-    """Prepared data is good as long as the files it came from are the same, or gone: then it is all that is left of them."""
+    """Discard prepared data if its files changed. If the files are gone, keep it: it is all that is left of them."""
     if not run.cleaning.exists():
         return
     before = read_json(run.cleaning)["file_hashes"]
@@ -328,7 +328,7 @@ def _forget_if_corpora_changed(recipe: Recipe, run: RunFolder) -> None:
     if changed:
         for folder in (run.tokenizer, run.encoded, run.initial):
             discard(folder)
-        run.cleaning.unlink()  # last: as long as it is there, a kill does not hide that the folders are old
+        run.cleaning.unlink()  # last: while it exists, the change is still found, even after a kill
 
 
 def _hashes(recipe: Recipe) -> dict[str, dict[str, str]]:

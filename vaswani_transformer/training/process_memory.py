@@ -1,4 +1,4 @@
-"""The memory of this process: what it keeps between updates, how that is bounded, and how much there was at most."""
+"""The memory of this process: what it keeps between updates, how that is bounded, and its peak."""
 
 import ctypes
 import os
@@ -6,17 +6,17 @@ import platform
 from pathlib import Path
 
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
-"""Names of glibc's `mallopt`."""
+"""Parameters of glibc's `mallopt`."""
 
 _KERNEL_CACHES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
-"""How many kernels oneDNN keeps, and how many PyTorch's layer above it keeps; each makes one for every shape and type of a product."""
+"""How many kernels oneDNN keeps, and how many PyTorch's layer above it; each makes one for every shape and type of a product."""
 
 _KERNELS_KEPT = 64
-"""More than one micro-batch needs. By default 1,024, which nearly all belong to shapes of batches that do not come again."""
+"""More than one micro-batch needs. The default is 1,024, nearly all for shapes of batches that do not come again."""
 
 
 def keep_freed_memory() -> None:
-    """Let the C library's heap keep for this process what is freed; where it is not glibc's, nothing happens.
+    """Make glibc's heap keep freed memory for this process; with another C library, do nothing.
 
     By default a large tensor is mapped and unmapped each time, and the kernel clears its pages again.
     """
@@ -27,17 +27,17 @@ def keep_freed_memory() -> None:
 
 
 def bound_kernel_caches() -> None:
-    """Let a CPU's matrix products keep few kernels, unless the environment says how many.
+    """Let a CPU's matrix products keep few kernels, unless the environment sets the number.
 
-    A kernel takes about half a megabyte, and lies between tensors, so that the heap cannot join what is free on both sides. It works in a
-    process that has not multiplied in bfloat16 before.
+    A kernel takes about half a megabyte, and lies between tensors, so that the heap cannot join the free memory on both sides. Call this
+    before the process first multiplies in bfloat16; later it has no effect.
     """
     for name in _KERNEL_CACHES:
         os.environ.setdefault(name, str(_KERNELS_KEPT))
 
 
 def peak_memory() -> int | None:
-    """Bytes of memory that this process held at most; None on a system without /proc.
+    """Peak memory of this process in bytes; None on a system without /proc.
 
     `getrusage` would also count the memory of the process that started this one.
     """

@@ -1,4 +1,4 @@
-"""What a training shows: a progress bar, a line for every interval, and the same as JSON for later."""
+"""The output of a training: a progress bar, a line for every interval, and the same as JSON in the log."""
 
 import json
 import math
@@ -18,14 +18,14 @@ from .state import TrainState
 
 _TRAINING = "Training"
 _LATEST_UPDATES = 200
-"""How many of them say how long the next ones will take."""
+"""The number of latest updates that predict the time of the next ones."""
 
 
 class TrainingLog:
     """`log.jsonl`: one record a line, without gaps or duplicates; only the first rank writes it."""
 
     def __init__(self, path: Path, records: int, silent: bool) -> None:
-        """Continue a log after its first `records`. Later ones are cut off: their updates will be done again."""
+        """Continue a log after its first `records`. Later ones are cut off, because their updates will be repeated."""
         self._path, self._silent = path, silent
         self.records = records
         if not silent:
@@ -39,7 +39,7 @@ class TrainingLog:
                 stream.write(json.dumps(record, ensure_ascii=False) + "\n")
 
     def flush_to_disk(self) -> None:
-        """To be called before a state is saved: a state must never know more than the log."""
+        """Call this before saving a state: a state must never count more records than the log holds."""
         if not self._silent:
             flush_to_disk(self._path)
 
@@ -48,7 +48,7 @@ class Forecast:
     """How long the rest of a run will take, if updates, validations and saving take as long as they have so far."""
 
     def __init__(self, settings: TrainingSettings, state: TrainState) -> None:
-        """A resumed run begins with the mean time of the updates before."""
+        """A resumed run starts with the mean time of its earlier updates."""
         self._settings, self._state = settings, state
         known = [state.total.seconds / state.update] * min(state.update, _LATEST_UPDATES) if state.update else []
         self._updates = deque(known, maxlen=_LATEST_UPDATES)
@@ -58,9 +58,9 @@ class Forecast:
         self._updates.append(seconds)
 
     def seconds_left(self) -> float:
-        """From the end of an update to the end of the run, with what this update makes due.
+        """Seconds from the end of an update to the end of the run, including the validation and saving that this update makes due.
 
-        What has never been done counts nothing: before the first validation and the first checkpoint, the run will take longer.
+        Validation and saving count as 0 until they were done once, so the early forecasts are too short.
         """
         state, settings = self._state, self._settings
         validating, saving = state.seconds - state.total.seconds, state.saving_seconds
@@ -71,7 +71,7 @@ class Forecast:
         )
 
     def _times(self, every: int) -> int:
-        """How often something is still due that is due every so many updates and after the last, that of this update included."""
+        """How often something due every `every` updates and after the last one is still due, including after this update."""
         return math.ceil(self._settings.total_updates / every) - (self._state.update - 1) // every
 
 
@@ -81,8 +81,8 @@ class ProgressDisplay:
     def __init__(self, settings: TrainingSettings, state: TrainState, silent: bool) -> None:
         """
         Args:
-            settings: say how much there is to do.
-            state: the run's own, which is looked at and never changed.
+            settings: decide how much there is to do.
+            state: the run's own, which is only read.
             silent: show nothing.
         """
         self._state, self._total, self._silent = state, settings.total_updates, silent
@@ -91,7 +91,7 @@ class ProgressDisplay:
             initial=state.update,
             total=settings.total_updates,
             desc=_TRAINING,
-            # In a file, where nothing can be overwritten, the lines alone tell the story
+            # A file cannot be overwritten in place, so there the lines alone show the progress
             disable=silent or not sys.stderr.isatty(),
             dynamic_ncols=True,
             bar_format="{desc} {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt}{postfix}",
@@ -101,8 +101,8 @@ class ProgressDisplay:
         """Show that another update is done.
 
         Args:
-            seconds: what it took.
-            record: the interval up to now, as it goes into the log.
+            seconds: the time it took.
+            record: the interval so far, as the log will hold it.
         """
         self._forecast.count(seconds)
         self._bar.set_description_str(_TRAINING, refresh=False)
@@ -123,23 +123,23 @@ class ProgressDisplay:
         self.say(describe_interval(record, self._total, elapsed, self._forecast.seconds_left()))
 
     def say(self, text: str) -> None:
-        """Print above the bar, and at once: a batch system's log is read while it grows."""
+        """Print above the bar and flush: people read a batch system's log while it grows."""
         if not self._silent:
             with tqdm.external_write_mode():
                 print(text, flush=True)
 
     def close(self) -> None:
-        """End the bar, so that what is printed next has a line of its own."""
+        """End the bar, so that the next output starts on its own line."""
         self._bar.close()
 
 
 def describe_interval(record: dict[str, Any], updates: int, elapsed: float, left: float) -> str:
-    """One line, in columns that stand below each other.
+    """One line, in aligned columns.
 
     Args:
-        record: of the log.
-        updates: of the whole run.
-        elapsed: seconds the run has taken, since its first update.
+        record: a record of the log.
+        updates: the number of updates of the whole run.
+        elapsed: seconds since the run's first update.
         left: seconds it will still take.
     """
     seen = record["source_tokens"] + record["target_tokens"]
@@ -164,7 +164,7 @@ def _mean(total: float, count: int) -> float:
 
 
 def _cut(path: Path, records: int) -> None:
-    """A kill may have left a part of a line; it is behind those that a state knows, and goes with the rest."""
+    """Keep the first `records` lines. A partial line that a kill left comes after those that a state counts, so it is cut, too."""
     text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
-    lines = text.split("\n")[:-1][:records]  # and not `splitlines`: a sample may hold other ends of lines
+    lines = text.split("\n")[:-1][:records]  # not `splitlines`: a sample may hold other line separators
     write_text(path, "".join(f"{line}\n" for line in lines))

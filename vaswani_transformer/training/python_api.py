@@ -14,7 +14,7 @@ from . import engine
 def train(recipe: Recipe | str | Path, run_folder: str | Path | None = None, overrides: Sequence[str] = ()) -> Path | None:
     """Train a translator, or resume a training that was stopped.
 
-    The same as `vaswani train`, and as often in one process as you like:
+    The same as `vaswani train`; one process may call it any number of times:
 
         from transformers import pipeline
         from vaswani_transformer import train
@@ -32,11 +32,11 @@ def train(recipe: Recipe | str | Path, run_folder: str | Path | None = None, ove
         ended the training early; it saved its state first, and the same call resumes.
 
     Raises:
-        ValueError: a setting or a corpus cannot be used, `overrides` are given beside a `Recipe`, or the run folder holds another run.
+        ValueError: a setting or a corpus cannot be used, `overrides` come with a `Recipe`, or the run folder holds another run.
         FileNotFoundError: the recipe or a corpus is missing.
         FloatingPointError: loss or gradients are not finite.
         MemoryError: a micro-batch does not fit.
-        OSError: the disk is full, or a folder may not be written to.
+        OSError: the disk is full, or a folder is not writable.
     """
     if isinstance(recipe, Recipe):
         if overrides:
@@ -47,4 +47,4 @@ def train(recipe: Recipe | str | Path, run_folder: str | Path | None = None, ove
     try:
         return run.averaged if engine.train(recipe, run) else None
     finally:
-        AcceleratorState._reset_state()  # or the next training could not choose another precision
+        AcceleratorState._reset_state()  # otherwise the next training could not choose another precision

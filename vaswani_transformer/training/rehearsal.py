@@ -1,4 +1,4 @@
-"""What a training would meet, before it is begun: files, cleaning, lengths, updates, and a few real updates for time and memory."""
+"""What a training would meet, before it starts: files, cleaning, lengths, updates, and a few real updates for time and memory."""
 
 import resource
 import sys
@@ -37,16 +37,16 @@ _WHY = {
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """What was found.
+    """The findings of a rehearsal.
 
     Attributes:
         cleaning: as in `cleaning.json`.
-        source_lengths, target_lengths: [pairs] tokens of what is trained on, `</s>` included.
-        updates: of the whole training.
-        updates_an_epoch: of the first epoch.
+        source_lengths, target_lengths: [pairs] tokens of the training pairs' sides, `</s>` included.
+        updates: number of updates of the whole training.
+        updates_an_epoch: number of updates of the first epoch.
         seconds: of one update, the median of those that were tried.
-        memory: bytes that the process, or the GPU, held at most.
-        hardware: on which that was measured.
+        memory: peak memory of the process, or the GPU, in bytes.
+        hardware: where this was measured.
     """
 
     recipe: Recipe
@@ -62,12 +62,12 @@ class Rehearsal:
 
 
 def rehearse(recipe: Recipe, updates: int = 5, progress: bool = False) -> Rehearsal:
-    """Prepare the data of `recipe` and make its first updates, in a folder that is removed afterwards.
+    """Prepare the data of `recipe` and do its first updates, in a folder that is removed afterwards.
 
-    What is prepared goes into the cache, from which the training itself then takes it.
+    The prepared data go into the cache, where the training itself then finds them.
 
     Raises:
-        ValueError: as in `train`, which this is the beginning of.
+        ValueError: as in `train`.
         FileNotFoundError: a file of a corpus is missing.
     """
     with TemporaryDirectory() as folder:

@@ -1,7 +1,7 @@
-"""FSDP2: parameters, gradients and Adam's moments cut over all ranks, where Accelerate's configuration says `distributed_type: FSDP`.
+"""FSDP2: parameters, gradients and Adam's moments sharded over all ranks, if Accelerate's configuration says `distributed_type: FSDP`.
 
-`fully_shard` is called here and not by Accelerate, which would quietly replicate on CPUs, and whose bfloat16 policy rounds the summed loss
-and the reduced gradients to 8 bits. Whatever is saved is gathered first, so that files do not tell how a model was trained.
+`fully_shard` is called here and not by Accelerate, which would silently replicate on CPUs, and whose bfloat16 policy rounds the summed loss
+and the reduced gradients to 8 bits. Everything is gathered before saving, so that files do not depend on sharding.
 """
 
 import copy
@@ -21,7 +21,7 @@ from .loss import Losses, TranslationLoss
 
 
 def is_sharded(accelerator: Accelerator) -> bool:
-    """Whether the launcher asks for FSDP and there is more than one rank to cut for.
+    """Whether the launcher asks for FSDP and there is more than one rank.
 
     Raises:
         ValueError: it asks for FSDP's first version, for parameters on the host, or for float16, none of which is supported.
@@ -42,21 +42,21 @@ def is_sharded(accelerator: Accelerator) -> bool:
 class ShardedLoss(TranslationLoss):
     """A copy of a `TranslationLoss` of which every rank holds one part; it trains like the whole one.
 
-    The units that are gathered for their moment of use are the layers; what is left, above all the embeddings, which encoder, decoder and
-    softmax share, is the root's. Gradients are averaged over the ranks. Everything travels in float32 and is rounded where autocast rounds
-    it, as it is without sharding.
+    Each layer is gathered as a unit while it is used. All else, above all the embeddings that encoder, decoder and softmax share, is in
+    the root unit. Gradients are averaged over the ranks. Everything travels in float32 and is rounded where autocast rounds it, as without
+    sharding.
     """
 
     def __init__(self, loss: TranslationLoss, accelerator: Accelerator, compiled: bool = False) -> None:
         """
         Args:
-            loss: the whole one, with the same weights on every rank; it stays as it is, on the device of the first rank.
+            loss: the whole one, with the same weights on every rank; it is not changed, only moved to the first rank's device there.
             accelerator: gives ranks, device, precision.
             compiled: as in `TranslationLoss`.
         """
         super().__init__(copy.deepcopy(loss.model), loss.smoothing, compiled)
         if accelerator.is_main_process:
-            loss.to(accelerator.device)  # it will be used there
+            loss.to(accelerator.device)  # the first rank will use it there
         self._autocast = accelerator.autocast
         mesh = init_device_mesh(accelerator.device.type, (accelerator.num_processes,))
         reshard = FullyShardedDataParallelPlugin().reshard_after_forward
@@ -71,7 +71,7 @@ class ShardedLoss(TranslationLoss):
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
-        """Gradients stay with the rank that computed them, until a backward pass outside adds them up."""
+        """Inside this context, gradients stay on the rank that computed them; the next backward pass outside sums them."""
         assert isinstance(self, FSDPModule)  # fully_shard made it one
         self.set_requires_gradient_sync(False)
         try:
@@ -87,16 +87,16 @@ class ShardedLoss(TranslationLoss):
 
 
 def whole(tensor: Tensor) -> Tensor:
-    """A tensor with the parts of all ranks, which must take part; one that is not cut is returned as it is."""
+    """A tensor with the parts of all ranks, all of which must call this; a tensor that is not sharded is returned unchanged."""
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
 def gather(tensors: dict[str, Tensor], keep: bool) -> dict[str, Tensor]:
-    """Whole tensors by name; those that had to be gathered, one at a time, on the CPU.
+    """Whole tensors by name; sharded ones are gathered one at a time, onto the CPU.
 
     Args:
-        tensors: all ranks must take part, with the same names.
-        keep: false on the ranks that only give their parts and get nothing.
+        tensors: by name; all ranks must call this with the same names.
+        keep: false on the ranks that only contribute their parts and get nothing.
     """
     kept = {}
     for name, tensor in tensors.items():
@@ -107,7 +107,7 @@ def gather(tensors: dict[str, Tensor], keep: bool) -> dict[str, Tensor]:
 
 
 def part_of(tensor: Tensor, like: Tensor) -> Tensor:
-    """This rank's part of a whole `tensor`, cut as `like` is; nothing is sent, every rank brings the same whole."""
+    """This rank's part of a whole `tensor`, sharded like `like`. Nothing is sent: every rank has the same whole."""
     if not isinstance(like, DTensor):
         return tensor
     mesh = like.device_mesh

@@ -1,6 +1,6 @@
-"""What a run must remember to resume as if it had never stopped.
+"""The state from which a run resumes as if it had never stopped.
 
-No random state is here: batches and dropout are functions of the recipe's seed and the update's number.
+It has no random state: batches and dropout are functions of the recipe's seed and the update's number.
 """
 
 import re
@@ -19,12 +19,12 @@ from .sharding import gather, part_of
 
 _WEIGHTS, _OPTIMIZER, _STATE = "model.safetensors", "optimizer.safetensors", "state.json"
 _STATES_KEPT = 2
-"""The newest, and the one before it in case the newest is damaged."""
+"""The newest, and the previous one in case the newest is damaged."""
 
 
 @dataclass
 class Totals:
-    """What a number of updates amounted to; `positions` are tokens of both sides with padding."""
+    """Sums over a number of updates; `positions` are tokens of both sides with padding."""
 
     smoothed_loss: float = 0.0
     plain_loss: float = 0.0
@@ -42,7 +42,7 @@ class Totals:
 
 @dataclass(frozen=True)
 class Validation:
-    """The scores after an update on which decisions depend."""
+    """The scores after an update that decisions depend on."""
 
     update: int
     bleu: float
@@ -51,30 +51,30 @@ class Validation:
 
 @dataclass
 class TrainState:
-    """All of a run that changes, apart from weights and optimizer."""
+    """Everything in a run that changes, apart from weights and optimizer."""
 
     update: int = 0
     """Updates done."""
     total: Totals = field(default_factory=Totals)
     interval: Totals = field(default_factory=Totals)
-    """Since the last record in the log."""
+    """Sums since the last record in the log."""
     seconds: float = 0.0
     """Wall time of the updates and validations."""
     validations: list[Validation] = field(default_factory=list)
     """All of them, oldest first."""
     checkpoints: list[int] = field(default_factory=list)
-    """The updates after which one was saved, oldest first; most are gone again."""
+    """The updates after which a checkpoint was saved, oldest first; most are removed by now."""
     records: int = 0
     """Lines of the log."""
     saving_seconds: float = 0.0
-    """Wall time of the savings before this one."""
+    """Wall time of all saves before this one."""
 
     def state_dict(self) -> dict[str, Any]:
         """Everything as plain data."""
         return asdict(self)
 
     def load_state_dict(self, content: dict[str, Any]) -> None:
-        """Take over what `state_dict` gave."""
+        """Restore what `state_dict` returned."""
         for name, value in content.items():
             if name in ("total", "interval"):
                 value = Totals(**value)
@@ -91,7 +91,7 @@ def save_state(
     loss_scaler: dict[str, Any],
     writer: bool = True,
 ) -> Path:
-    """Write `folder/update-N`; of the states before it, the latest stays.
+    """Write `folder/update-N`; of the earlier states, keep only the latest.
 
     Args:
         folder: the run's `state` folder.
@@ -99,7 +99,7 @@ def save_state(
         module: its parameters and persistent buffers are saved, each once, in their own precision.
         optimizer: built over the trainable parameters of `module`, in their order.
         loss_scaler: state of float16's loss scaling; empty without it.
-        writer: false on the ranks that only give their parts of a sharded module.
+        writer: false on the ranks that only contribute their parts of a sharded module.
     """
     path = folder / f"update-{state.update}"
     weights, moments = gather(_weights(module), writer), gather(_moments(module, optimizer), writer)
@@ -124,8 +124,8 @@ def load_state(path: Path, state: TrainState, module: nn.Module, optimizer: torc
     """Fill `state`, `module` and `optimizer` from a folder that `save_state` wrote; returns the loss scaler's state.
 
     Raises:
-        ValueError: a file is missing, damaged, or belongs to another architecture. The sentence names it, and the state before this one
-            as the one to resume from. Nothing has been loaded then.
+        ValueError: a file is missing, damaged, or belongs to another architecture. The sentence names it, and the previous state as the
+            one to resume from. Nothing has been loaded then.
     """
     if damage := find_damage(path, (_STATE, _WEIGHTS, _OPTIMIZER)):
         raise ValueError(f"{damage}; {_remedy(path)}")

@@ -24,7 +24,7 @@ from .state import Totals
 
 
 class UpdateOutcome(NamedTuple):
-    """The same on every rank."""
+    """The result of an update, the same on every rank."""
 
     totals: Totals
     learning_rate: float
@@ -33,7 +33,7 @@ class UpdateOutcome(NamedTuple):
 
 
 class Updater:
-    """Does update after update; holds nothing that changes but the model and the optimizer.
+    """Does the updates; only its model and its optimizer change.
 
     Every update's M micro-batches are divided among R ranks (rank r takes r, r + R, ...), and each micro-batch has its own random seed. So
     neither the number of ranks nor a restart changes what is computed.
@@ -50,8 +50,8 @@ class Updater:
     ) -> None:
         """
         Args:
-            recipe: decides everything.
-            config: of the model inside `module`.
+            recipe: all settings.
+            config: that of the model inside `module`.
             corpus: the training pairs.
             accelerator: gives ranks, device, precision.
             module: a `TranslationLoss`, as `accelerator.prepare` returned it.
@@ -76,7 +76,7 @@ class Updater:
             groups=corpus.languages,
             temperature=batching.temperature,
         )
-        # Complains before the first update if the ranks cannot share evenly
+        # Raises before the first update if the ranks cannot share evenly
         self.stream.share(0, self.rank, self.ranks)
 
     def run(self, update: int, interruption: Interruption | None = None) -> UpdateOutcome:
@@ -84,7 +84,7 @@ class Updater:
 
         Args:
             update: its number decides its pairs, its dropout and its learning rate.
-            interruption: asked at the end whether this rank should stop; the outcome says whether any rank should.
+            interruption: tells at the end whether this rank should stop; the outcome says whether any rank should.
 
         Raises:
             FloatingPointError: loss or gradients are not finite; weights are as before, and the sentence names the pairs.
@@ -109,9 +109,9 @@ class Updater:
         return UpdateOutcome(totals, rate, norm_value, stop)
 
     def _backward(self, plan: list[np.ndarray], update: int, target_tokens: int) -> Tensor:
-        """Accumulate gradients over this rank's micro-batches; returns both losses of each, [M, 2], zero where another rank computes it."""
+        """Accumulate gradients over this rank's micro-batches; return both losses of each, [M, 2], zero where another rank computes it."""
         losses = torch.zeros(len(plan), 2, device=self.accelerator.device)
-        # Data-parallel training averages gradients over the ranks; the sum over all is meant
+        # Data-parallel training averages gradients over the ranks, but the sum is needed
         share = self.ranks / target_tokens
         for number in range(self.rank, len(plan), self.ranks):
             batch = load_batch(self.corpus, plan[number], self.pad_token_id, self.accelerator.device)
@@ -138,7 +138,7 @@ class Updater:
         )
 
     def _share(self, losses: Tensor, norm: Tensor, wants_to_stop: bool) -> tuple[list[list[float]], float, bool]:
-        """Make known to all ranks what each knows, in one message."""
+        """Share with all ranks, in one message, what each knows."""
         known = torch.cat([losses.flatten(), losses.new_tensor([wants_to_stop])])
         if self.ranks > 1:
             torch.distributed.all_reduce(known)
@@ -159,7 +159,7 @@ class Updater:
         )
 
     def _count(self, update: int, plan: list[np.ndarray]) -> Totals:
-        """What the update holds, over all ranks; known from the plan, without asking anyone."""
+        """The sizes of the update over all ranks; the plan gives them without communication."""
         counts = self.stream.tokens(update - 1)
         flops = 0.0
         for pairs in plan:
@@ -178,11 +178,11 @@ def load_batch(corpus: EncodedCorpus, pairs: np.ndarray, pad_token_id: int, devi
     """The arguments of `TranslationLoss` for some pairs, on `device`."""
     batch = collate(corpus, pairs, pad_token_id)
     batch["target_positions"] = target_positions(batch["labels"])
-    if device.type == "cuda":  # pinned memory lets the copy overlap with what the device is doing
+    if device.type == "cuda":  # pinned memory lets the copy overlap with the device's work
         return {name: tensor.pin_memory().to(device, non_blocking=True) for name, tensor in batch.items()}
     return {name: tensor.to(device) for name, tensor in batch.items()}
 
 
 def _seed(seed: int, update: int, micro_batch: int) -> int:
-    """Well mixed, because torch's CPU generator looks at the lower 32 bits only."""
+    """A well-mixed seed, because torch's CPU generator uses only the lower 32 bits."""
     return int(np.random.SeedSequence((seed, update, micro_batch)).generate_state(1)[0])

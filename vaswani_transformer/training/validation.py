@@ -1,4 +1,4 @@
-"""How good the model is right now: perplexity, BLEU and a few translations to look at."""
+"""How good the model is now: perplexity, BLEU and a few sample translations."""
 
 import math
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ from .update import load_batch
 
 
 class ValidationText(NamedTuple):
-    """The first sentences of the validation set, of one target language; `language` is None where there is no choice."""
+    """The first validation sentences of one target language; `language` is None if the model has only one."""
 
     language: str | None
     sources: list[str]
@@ -33,7 +33,7 @@ class Validator:
     """Scores the model on the validation set. One rank does it while the others wait."""
 
     def __init__(self, recipe: Recipe, tokenizer: PreTrainedTokenizerBase, corpus: EncodedCorpus) -> None:
-        """The text is decoded from `corpus`: byte-level BPE gives back what it was given, and a run folder needs nothing outside itself."""
+        """Decode the text from `corpus`: byte-level BPE restores it exactly, so a run folder needs nothing outside itself."""
         self.recipe, self.tokenizer, self.corpus = recipe, tokenizer, corpus
         self.texts: list[ValidationText] = []
         languages = np.zeros(len(corpus)) if corpus.languages is None else corpus.languages
@@ -136,5 +136,5 @@ class Validator:
 
     @property
     def _longest(self) -> int:
-        """Tokens."""
+        """Tokens of the longest sentence of either side."""
         return int(np.maximum(self.corpus.source_lengths, self.corpus.target_lengths).max())

@@ -1,7 +1,7 @@
-"""How the ranks of a training learn that one of them failed, was killed or can no longer be reached.
+"""How the ranks of a training learn that one of them failed, was killed or became unreachable.
 
 A rank that waits in a collective operation notices nothing else. It may wait for hours, because the first rank prepares data, validates
-and saves while the others wait. So the ranks share a store beside their process group, where each writes signs of life and its last words.
+and saves while the others wait. So the ranks share a store beside their process group: each writes signs of life there, and why it failed.
 """
 
 import contextlib
@@ -19,24 +19,24 @@ from torch.distributed import TCPStore
 
 SECONDS_BETWEEN_SIGNS = 1.0
 SILENT_SIGNS = 60
-"""How many signs of life in a row a rank may miss; writing to a slow disk keeps Python from giving any for a while."""
+"""How many signs of life in a row a rank may miss: while Python writes to a slow disk, it gives none for a while."""
 _GRACE_SECONDS = 5.0
-"""A rank that learns of a failure may be about to end with a better sentence of its own, or to finish writing."""
+"""Time for a rank that learns of a failure to end with a better sentence of its own, or to finish writing."""
 _LAST_WORDS = "last words"
 
 
 class Watch:
-    """While it is entered, this process ends with a sentence soon after another rank has ended too early, whatever it is waiting for.
+    """Inside this context, if another rank ends too early, this process soon ends with a sentence, whatever it is waiting for.
 
-    A failure of this rank is told to the others. Where it is only the consequence of another's, such as a connection that was closed, a
-    `ConnectionError` with the cause takes its place. Where this rank is stuck, a thread ends the process. A single process watches nothing.
+    This rank reports its own failure to the others. If it only follows from another rank's, such as a closed connection, a
+    `ConnectionError` with the cause takes its place. If this rank is stuck, a thread ends the process. A single process watches nothing.
     """
 
     def __init__(self, accelerator: Accelerator) -> None:
         self.rank, self.ranks = accelerator.process_index, accelerator.num_processes
         self._over, self._failed = threading.Event(), threading.Event()
         self._cause = ""
-        # The first rank, whose process holds the store, watches all others, and these watch it
+        # The first rank, whose process holds the store, watches all others, and they watch it
         self._missed = dict.fromkeys(range(1, self.ranks) if self.rank == 0 else [0], 0)
 
     def __enter__(self) -> "Watch":
@@ -53,7 +53,7 @@ class Watch:
             self._part(error)
 
     def _open_store(self) -> TCPStore:
-        """It answers from a thread of its own in the first rank, even while Python there does not."""
+        """Open the store, which answers from its own thread in the first rank, even while Python is blocked there."""
         host, timeout = os.environ["MASTER_ADDR"], timedelta(seconds=SILENT_SIGNS * SECONDS_BETWEEN_SIGNS)
         if self.rank > 0:
             port = broadcast_object_list([0])[0]
@@ -63,9 +63,9 @@ class Watch:
         return store
 
     def _part(self, error: BaseException) -> None:
-        """Leave last words, or learn those of the rank that is the cause."""
+        """Report this rank's failure, or learn the cause from the rank that failed first."""
         is_consequence = _is_consequence(error)
-        if is_consequence:  # words may arrive a little later than the end of a connection
+        if is_consequence:  # the cause may arrive a little later than the end of a connection
             self._failed.wait(2 * SECONDS_BETWEEN_SIGNS)
             cause = "another rank ended without a word, as one does that is killed"
         else:
@@ -73,13 +73,13 @@ class Watch:
         if self._learn(cause):
             with contextlib.suppress(RuntimeError):  # the store may be what was lost
                 self._store.compare_set(_LAST_WORDS, "", cause)
-        if self.rank == 0:  # the store ends with this process: first all must have had time to read
+        if self.rank == 0:  # the store ends with this process, so all ranks need time to read first
             time.sleep(2 * SECONDS_BETWEEN_SIGNS)
         if is_consequence:
             raise ConnectionError(self._sentence()) from error
 
     def _learn(self, cause: str) -> bool:
-        """Whether this is news: the first cause is the one that counts."""
+        """Whether this cause is the first, which is the one that counts."""
         is_news = not self._failed.is_set()
         if is_news:
             self._cause = cause
@@ -87,7 +87,7 @@ class Watch:
         return is_news
 
     def _exchange_signs(self) -> None:
-        """Give and take signs of life until the watch is over or someone failed; blocked where the network is cut."""
+        """Exchange signs of life until the watch is over or a rank failed; blocks if the network is cut."""
         seen = dict.fromkeys(self._missed, b"")
         number = 0
         while not (self._over.wait(SECONDS_BETWEEN_SIGNS) or self._failed.is_set()):
@@ -104,7 +104,7 @@ class Watch:
                 self._learn("rank 0, or its machine, is gone")
 
     def _end_what_is_stuck(self) -> None:
-        """Count missed signs, by a clock that stands still while this process does; end the process if someone failed and it does not."""
+        """Count missed signs by a clock that pauses with this process; if a rank failed and this process does not end, end it."""
         while not self._over.wait(SECONDS_BETWEEN_SIGNS):
             for rank in self._missed:
                 self._missed[rank] += 1
@@ -123,5 +123,5 @@ class Watch:
 
 
 def _is_consequence(error: BaseException) -> bool:
-    """Whether another rank's end may be the cause: an error of the communication, which gloo reports as a mere `RuntimeError`."""
+    """Whether another rank's end may be the cause: a communication error, which gloo reports as a plain `RuntimeError`."""
     return isinstance(error, torch.distributed.DistError) or (type(error) is RuntimeError and "gloo" in str(error))

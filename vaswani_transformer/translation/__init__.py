@@ -1,1 +1,1 @@
-"""Text of any volume through a translator: lists of sentences, and files that are resumed where they were stopped."""
+"""Translates text of any volume: lists of sentences, and files, which resume where they stopped."""

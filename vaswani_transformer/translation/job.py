@@ -1,8 +1,8 @@
-"""A file of any size through a translator: windows in, windows out, in order.
+"""Translates a file of any size, window by window, in order.
 
-The main process reads windows of lines and deals them out; each process translates one, longest sentences first; the main process writes
-the results in the order of the windows. Windows are cut by the content alone and each is translated by itself, so that the output does not
-depend on the number of processes, nor on where a job was stopped and resumed.
+The main process reads windows of lines and hands them out. Each process translates one, longest sentences first. The main process writes
+the results in the order of the windows. The content alone decides where windows end, and each is translated by itself. So the output does
+not depend on the number of processes, nor on where a job was stopped and resumed.
 """
 
 import signal
@@ -25,22 +25,22 @@ from .records import FORMATS, Layout, Records, make_records
 from .translate import Failure, Outcome, Translation
 
 _SECONDS_BETWEEN_LINES = 10.0
-"""How often the bar is written where it cannot be overwritten: to a file, or to the log of a batch system."""
+"""How often the bar is printed where it cannot be overwritten: in a file, or in the log of a batch system."""
 
 Translate = Callable[[Sequence[str]], Iterator[tuple[int, Outcome]]]
-"""What a `Translator` does."""
+"""The type of a `Translator`'s call."""
 
 
 @dataclass(frozen=True)
 class JobSettings:
-    """What the output depends on, apart from the input and the translator.
+    """All that the output depends on, apart from the input and the translator.
 
     Attributes:
         format: one of `records.FORMATS`.
         column: see `make_records`.
         hypotheses, scores: what is written for each line, see `Layout`.
         window: the most lines that are read, sorted by length and translated together.
-        split_language: split every text into sentences of this language, or not for None.
+        split_language: split every text into sentences of this language; None does not split.
     """
 
     format: str = "text"
@@ -69,7 +69,7 @@ class JobSettings:
 
 
 class Result(NamedTuple):
-    """A window's output, compressed if need be, and what could not be translated: line numbers from 1, and why."""
+    """A window's output, compressed if needed, and its failures: line numbers from 1, and why."""
 
     content: bytes
     failures: list[tuple[int, str]]
@@ -88,17 +88,17 @@ def translate_file(
 
     Args:
         source: a file, plain, .gz or .xz; or "-" for standard input.
-        target: likewise; what goes to standard output cannot be resumed.
-        translate: one for each process.
-        settings: see there.
-        identity: what makes the translator the same as that of an earlier call, for JSON.
+        target: likewise; a job that writes to standard output cannot be resumed.
+        translate: the translator; each process has its own.
+        settings: see `JobSettings`.
+        identity: what identifies the translator, as data for JSON; a job resumes only with an equal one.
         progress: show a bar on standard error.
 
     Returns:
         How many lines there were, and how many failed.
 
     Raises:
-        OSError: files are missing, exist already, or cannot be written.
+        OSError: a file is missing, exists already, or cannot be written.
         ValueError: the job was started with another input or other settings, or the input is damaged.
         KeyboardInterrupt: the job was stopped, by Ctrl-C or SIGTERM.
     """
@@ -130,7 +130,7 @@ def translate_window(
     split_language: str | None,
     advance: Callable[[int], None],
 ) -> Result:
-    """Translate the lines of one window; `advance` is told how many lines more are done."""
+    """Translate the lines of one window; call `advance` with the number of further lines done."""
     outcomes: list[Outcome | None] = [None] * len(window.lines)
     gaps: list[list[str]] = [[] for _ in window.lines]
     parts: list[list[Outcome | None]] = [[] for _ in window.lines]
@@ -142,7 +142,7 @@ def translate_window(
             found = [records.source(line)]
             if split_language is not None:
                 found, gaps[row] = split_sentences(found[0], split_language)
-                outcomes[row] = [Translation("", None)]  # of a blank line; any other's is put together below
+                outcomes[row] = [Translation("", None)]  # for a blank line; all others are joined below
         except ValueError as error:
             outcomes[row], found = Failure(str(error)), []
         sentences += found
@@ -161,7 +161,7 @@ def translate_window(
 
 
 def _joined(parts: Sequence[Outcome | None], gaps: Sequence[str]) -> Outcome | None:
-    """The outcome of a text from those of its sentences; without gaps, it is one sentence."""
+    """The outcome of a text, joined from those of its sentences; without gaps, the text is one sentence."""
     if not gaps:
         return parts[0]
     translations = []
@@ -183,7 +183,7 @@ def _rendered(window: Window, records: Records, outcomes: Sequence[Outcome | Non
 
 
 class _Desk:
-    """The main process' side of a job: reads windows, writes results, tells how far it is."""
+    """The main process' side of a job: reads windows, writes results, shows progress."""
 
     def __init__(self, name: str, records: Records, windows: Iterator[Window], output: Output, bar: Any) -> None:
         self.records, self.output = records, output
@@ -232,11 +232,11 @@ def _open_desk(source: str, target: str, settings: JobSettings, identity: Mappin
         with tqdm(
             desc="Translating",
             unit="sentence" if settings.split_language is None else "line",
-            total=count_lines(source) if progress and settings.format != "csv" else None,  # a row may have several lines
+            total=count_lines(source) if progress and settings.format != "csv" else None,  # a row may span several lines
             initial=output.progress.lines,
             disable=not progress,
             dynamic_ncols=True,
-            smoothing=0.0,  # a window begins with its longest, slowest lines: only the average tells the time left
+            smoothing=0.0,  # a window begins with its longest, slowest lines, so only the average predicts the time left
             mininterval=0.1 if sys.stderr.isatty() else _SECONDS_BETWEEN_LINES,
         ) as bar:
             try:
@@ -248,7 +248,7 @@ def _open_desk(source: str, target: str, settings: JobSettings, identity: Mappin
 
 @contextmanager
 def _stoppable() -> Iterator[None]:
-    """SIGTERM stops the job as Ctrl-C does: at once, since nothing that is complete can be lost."""
+    """SIGTERM stops the job like Ctrl-C: at once, since completed work cannot be lost."""
     if threading.current_thread() is not threading.main_thread():  # Python allows handlers nowhere else
         yield
         return

@@ -1,7 +1,6 @@
-"""The one door to a translator on disk: a checkpoint in PyTorch, or its export in another engine behind the same `generate`.
+"""The only way to load a translator from disk: a checkpoint in PyTorch, or its export in another engine behind the same `generate`.
 
-Whatever comes through it has been looked at: the folder is a model's, its files are those that were saved, its weights are all there, and
-its tokenizer fits.
+Every load is checked: the folder is a model's, its files are those that were saved, no weight is missing, and the tokenizer fits.
 """
 
 from collections.abc import Sequence
@@ -22,13 +21,13 @@ from .processes import processes
 ENGINES = ("pytorch", "ctranslate2")
 
 VOCABULARIES = ("tokenizer.json", "vocab.json", "vocab-src.json")
-"""A tokenizer of ours has the first of these files, Marian's the second, that of a model from fairseq the third."""
+"""Our tokenizers have the first of these files, Marian's the second, those of models from fairseq the third."""
 
 _DTYPES = ("float32", "bfloat16", "float16", "int8")
 _PROSE_AND_PICTURES = {".md", ".png"}
 _OTHER_FRAMEWORKS = ["*.h5", "*.msgpack", "*.ot", "*.onnx", "*.tflite"]
 _IN_A_RUN = ("averaged", "published")
-"""Where a run has models, those people want first."""
+"""The models' folders in a run, the most wanted first."""
 
 
 class Checkpoint(NamedTuple):
@@ -39,7 +38,7 @@ class Checkpoint(NamedTuple):
 
 
 class Engine(NamedTuple):
-    """Something with Hugging Face's `generate`, its tokenizer, and what tells it from every other engine."""
+    """An object with Hugging Face's `generate`, its tokenizer, and facts that distinguish it from every other engine."""
 
     model: Any
     tokenizer: Any
@@ -47,7 +46,7 @@ class Engine(NamedTuple):
 
 
 def local_folder(model_name: str | Path) -> Path:
-    """Where a model lies, after a download if need be.
+    """The folder of a model, downloaded if needed.
 
     Raises:
         FileNotFoundError: there is no such model.
@@ -61,12 +60,12 @@ def local_folder(model_name: str | Path) -> Path:
 
 
 def load_checkpoint(folder: Path, dtype: torch.dtype | str = "auto", *, only_ours: bool = False) -> Checkpoint:
-    """Load a model and its tokenizer, with classes that are installed, whatever code lies in the folder.
+    """Load a model and its tokenizer with installed classes only, whatever code the folder holds.
 
     Args:
         folder: config, weights and tokenizer; with `SHA256SUMS`, files that differ from it are refused.
-        dtype: of the weights; by default what the files hold.
-        only_ours: refuse other models than `VaswaniForConditionalGeneration`.
+        dtype: of the weights; by default that of the files.
+        only_ours: refuse all models but `VaswaniForConditionalGeneration`.
 
     Raises:
         FileNotFoundError: there is no such folder, or a file is missing in it.
@@ -109,11 +108,11 @@ def load_engine(name: str, engine: str = "pytorch", dtype: str | None = None) ->
         name: a checkpoint's folder or repository of the Hub; for "ctranslate2" a folder that `export_ctranslate2` wrote.
         engine: one of `ENGINES`.
         dtype: "float32", "bfloat16", "float16", "int8" (our models on a CPU), or with CTranslate2 any of its compute types; by default
-            what the files hold, and float32 on a CPU.
+            that of the files, and float32 on a CPU.
 
     Raises:
         FileNotFoundError: there is no such model.
-        ValueError: the engine does not run this model, or not in this precision, or a file is damaged.
+        ValueError: the engine cannot run this model, or not in this precision, or a file is damaged.
     """
     if engine not in ENGINES:
         raise ValueError(f"There is no engine {engine!r}; choose {' or '.join(ENGINES)}.")
@@ -125,18 +124,18 @@ def load_engine(name: str, engine: str = "pytorch", dtype: str | None = None) ->
 
 
 def folder_sha256(folder: Path) -> dict[str, str]:
-    """SHA-256 of every file of a model, prose and pictures apart."""
+    """SHA-256 of every file of a model, except prose and pictures."""
     files = sorted(path for path in folder.iterdir() if path.is_file())
     return {path.name: file_sha256(path) for path in files if path.suffix not in _PROSE_AND_PICTURES}
 
 
 def first_line(error: Exception) -> str:
-    """What of another library's message fits into a sentence."""
+    """The part of another library's message that fits into a sentence."""
     return str(error).strip().partition("\n")[0] or type(error).__name__
 
 
 def _check_files(folder: Path, only_ours: bool) -> None:
-    """Refuse what is no model's folder, and tell what it is instead."""
+    """Refuse a folder that is not a model's, and say what it is instead."""
     _require(folder, ("config.json",))
     kind = read_json(folder / "config.json").get("model_type")
     if (folder / "model.bin").is_file() and not (folder / "model.safetensors").is_file():
@@ -153,15 +152,15 @@ def _check_files(folder: Path, only_ours: bool) -> None:
 def _read_tokenizer(folder: Path, config: PreTrainedConfig) -> PreTrainedTokenizerBase:
     try:
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder, config=config, trust_remote_code=False)
-    except (ImportError, OSError):  # which say what is missing
+    except (ImportError, OSError):  # these say what is missing
         raise
-    except Exception as error:  # of several libraries, for a damaged file
+    except Exception as error:  # several libraries raise their own for a damaged file
         raise ValueError(f"The tokenizer in {folder} cannot be read ({first_line(error)}); copy its files again.") from error
     return tokenizer
 
 
 def _require(folder: Path, names: Sequence[str]) -> None:
-    """Demand one of the files `names`, and look where the model may lie instead."""
+    """Require one of the files `names`; if there is none, look where else the model may be."""
     if any((folder / name).is_file() for name in names):
         return
     models = [str(folder / name) for name in _IN_A_RUN if (folder / name / "config.json").is_file()]
@@ -174,7 +173,7 @@ def _require(folder: Path, names: Sequence[str]) -> None:
 
 
 def _load_pytorch(folder: Path, dtype: str | None) -> Checkpoint:
-    """A checkpoint, its weights packed where it knows how and the device is a CPU."""
+    """A checkpoint; on a CPU, its weights are packed if the model supports it."""
     if dtype is not None and dtype not in _DTYPES:
         raise ValueError(f"PyTorch runs {', '.join(_DTYPES)} here, not {dtype}; choose one of them, or --engine ctranslate2.")
     device = processes().device

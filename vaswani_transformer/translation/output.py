@@ -1,7 +1,7 @@
-"""Where translations go: a stream, or a file whose job can be resumed after it was killed at any instruction.
+"""Where translations go: a stream, or a file whose job can resume after a kill at any instruction.
 
 While a job runs, its output is `OUT.partial`, and `OUT.progress.json` records how much of it is complete. A window is on the disk before
-the record counts it. Whatever lies behind the recorded size was not finished, and is cut off. After the last window the file gets its
+the record counts it. Anything beyond the recorded size is unfinished, and is cut off. After the last window the file gets its
 name, and the record is removed. So `OUT` never exists in part.
 """
 
@@ -25,8 +25,8 @@ class JobProgress:
     """How far a job is.
 
     Attributes:
-        lines: of input, and of output.
-        failed: lines of these without a translation.
+        lines: number of lines done, in the input and in the output.
+        failed: how many of these have no translation.
         digest: SHA-256 of the input up to there.
         size: bytes of output.
         complete: nothing is left to translate.
@@ -48,7 +48,7 @@ class Output(Protocol):
         """Write a window; `lines` and `failed` count those of all windows so far."""
 
     def finish(self) -> None:
-        """Everything has been written."""
+        """Complete the output, once everything is written."""
 
     def advice(self) -> str:
         """What to tell a user who stopped the job."""
@@ -56,16 +56,16 @@ class Output(Protocol):
 
 @contextmanager
 def open_output(name: str, settings: Mapping[str, Any]) -> Iterator[Output]:
-    """Open a file for a job, or standard output for "-", or something that is no file, such as a pipe.
+    """Open a file for a job, or standard output for "-", or something that is not a file, such as a pipe.
 
     Args:
-        name: the file; what is written must be compressed already if its name says so.
-        settings: everything that the content of the output depends on, apart from the input: a job is resumed only under the same.
+        name: the file; if its name says that it is compressed, the caller compresses the content.
+        settings: everything that the output depends on, apart from the input; a job resumes only with the same settings.
 
     Raises:
         FileExistsError: the output exists, or another process writes it.
         FileNotFoundError: its folder does not exist.
-        ValueError: another job has begun it.
+        ValueError: another job started it.
     """
     if name == STANDARD_STREAM:
         yield StreamOutput(sys.stdout.buffer)
@@ -79,7 +79,7 @@ def open_output(name: str, settings: Mapping[str, Any]) -> Iterator[Output]:
 
 
 def skip_finished(progress: JobProgress, reader: LineReader, name: str) -> None:
-    """Move `reader` behind the lines that are done; it has read the first at most.
+    """Move `reader` past the lines that are done; it may have read the first one already, but no more.
 
     Raises:
         ValueError: its first lines are not those that were translated.
@@ -114,7 +114,7 @@ class StreamOutput:
 
 
 class FileOutput:
-    """A file with its progress beside it."""
+    """A file with the record of its progress beside it."""
 
     def __init__(self, path: Path, settings: Mapping[str, Any]) -> None:
         """Start, or find out where to resume."""
@@ -139,7 +139,7 @@ class FileOutput:
             self._stream = self._open_partial()
 
     def append(self, content: bytes, lines: int, failed: int, digest: str) -> None:
-        """See `Output.append`. What was appended survives a crash."""
+        """See `Output.append`. Everything appended survives a crash."""
         assert self._stream is not None
         self._stream.write(content)
         self._stream.flush()
@@ -160,7 +160,7 @@ class FileOutput:
         return f"{self.progress.lines} lines are safe in {self._partial}; the same command resumes there."
 
     def close(self) -> None:
-        """Close the file and unlock it; what was appended stays."""
+        """Close and unlock the file; everything appended stays."""
         self._resources.close()
 
     def _record(self, progress: JobProgress) -> None:
@@ -183,7 +183,7 @@ class FileOutput:
         self.progress = JobProgress(**journal["progress"])
 
     def _open_partial(self) -> BinaryIO:
-        """The output so far, cut behind its last complete window, for no other process at the same time."""
+        """Open the output so far, cut after its last complete window, and lock it against other processes."""
         with contextlib.ExitStack() as resources:
             resources.enter_context(
                 lock(self._partial, FileExistsError(f"Another process writes {self._partial}; wait for it, or stop it."))

@@ -15,13 +15,13 @@ _PATIENCE = timedelta(days=7)
 
 def processes() -> PartialState:
     """The processes of this job; the first call decides how long they wait for each other."""
-    # Asked to use the CPU, or where there is nothing else, Accelerate must be told before it lets CPU processes find each other.
+    # If the CPU is asked for, or is all there is, Accelerate must be told so, or CPU processes do not find each other.
     on_cpu = parse_flag_from_env("ACCELERATE_USE_CPU") or not torch.accelerator.is_available()
     return PartialState(cpu=on_cpu, timeout=_PATIENCE)
 
 
 def exit_status(done: JobProgress) -> int:
-    """3 tells a shell that lines failed. To a launcher of several processes, anything but 0 is a crash, which this is not."""
+    """3 if lines failed and this process is alone; with several, 0, since their launcher takes any other status for a crash."""
     return 3 if done.failed and processes().num_processes == 1 else 0
 
 

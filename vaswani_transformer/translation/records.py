@@ -2,10 +2,10 @@
 
 With N hypotheses a line and scores, the columns of `text` and the appended columns of `tsv` are
 
-    translation  score  translation  score  ...      (N times, best first; without the scores where they are not wanted)
+    translation  score  translation  score  ...      (N times, best first; no scores unless asked for)
 
-separated by tabs; line breaks and tabs inside a translation become spaces. In `csv` they are separated as the input's columns are, and a
-row may have several lines, within quotation marks. `jsonl` adds `"translation"` (and `"score"`), or for N above 1
+separated by tabs; line breaks and tabs inside a translation become spaces. In `csv` they have the input's own separator, and a row may
+span several lines, within quotation marks. `jsonl` adds `"translation"` (and `"score"`), or for N above 1
 `"translations": [{"translation": ..., "score": ...}, ...]`. A line that could not be translated has empty columns, or an empty
 `"translation"` (`"translations": []`) and the reason as `"error"`. A blank line has blank translations without a score.
 """
@@ -26,12 +26,12 @@ FORMATS = ("text", "tsv", "csv", "jsonl")
 
 
 class BadLine(ValueError):
-    """A line without anything to translate in it; the sentence says why."""
+    """A line in which there is nothing to translate; the sentence says why."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What a line of output tells: how many hypotheses, and their scores or not."""
+    """The content of a line of output: how many hypotheses, and whether with scores."""
 
     hypotheses: int = 1
     scores: bool = False
@@ -78,13 +78,13 @@ class Records(Protocol):
 
     @property
     def header(self) -> bytes | None:
-        """What stands in the output for the input's first line, where that is a header."""
+        """The output's line for the input's first line, if that is a header."""
 
     def source(self, line: bytes) -> str:
         """The text to translate; blank for a blank line. Raises `BadLine`."""
 
     def render(self, line: bytes, outcome: Outcome) -> bytes:
-        """The line of output, without its end."""
+        """The line of output, without its line break."""
 
 
 @dataclass(frozen=True)
@@ -108,9 +108,9 @@ class TextLines:
 
 @dataclass(frozen=True)
 class TsvRows:
-    """A line is a row of cells between tabs, without any quoting; every row has as many as the first.
+    """A line is a row of cells separated by tabs, without quoting; every row has as many as the first.
 
-    Only the cell to translate is decoded; the others are copied byte by byte.
+    Only the cell to translate is decoded; the others are copied byte for byte.
     """
 
     layout: Layout
@@ -120,7 +120,7 @@ class TsvRows:
 
     @classmethod
     def of(cls, layout: Layout, column: str, first_line: bytes) -> "TsvRows":
-        """Find a column by the name that the first line gives it, or by its number from 1 in a file without such a line.
+        """Find a column by its name in the first line, or by its number from 1 in a file without a header.
 
         Raises:
             ValueError: there is no such column.
@@ -152,7 +152,7 @@ class TsvRows:
 
 @dataclass(frozen=True)
 class CsvRows:
-    """A line is a row of cells, some between quotation marks; every row has as many as the first. It is copied byte by byte."""
+    """A line is a row of cells, some in quotation marks; every row has as many as the first. It is copied byte for byte."""
 
     layout: Layout
     column: int
@@ -162,7 +162,7 @@ class CsvRows:
 
     @classmethod
     def of(cls, layout: Layout, column: str, first_line: bytes) -> "CsvRows":
-        """See `TsvRows.of`; the first line also tells what separates the cells."""
+        """See `TsvRows.of`; the first line also decides the separator of the cells."""
         first = first_line.decode(errors="replace")
         delimiter = csv_delimiter(first)
         try:
@@ -187,14 +187,14 @@ class CsvRows:
 
     def _extended(self, line: bytes, cells: list[str]) -> bytes:
         added = io.StringIO()
-        # A row of one empty cell is written `""`; the empty cell before it is the line, which ends where this begins
+        # A row of one empty cell would be written `""`; the empty cell put first stands for the line that these cells extend
         csv.writer(added, delimiter=self.delimiter, lineterminator="").writerow(["", *cells])
         return line + added.getvalue().encode()
 
 
 @dataclass(frozen=True)
 class JsonRecords:
-    """A line is a JSON object. Its own text stays as it is, unless it has a field that is to be written."""
+    """A line is a JSON object. Its own text stays unchanged, unless it already has a field that will be written."""
 
     layout: Layout
     field: str
@@ -240,7 +240,7 @@ class JsonRecords:
             record = json.loads(text)
         except json.JSONDecodeError as error:
             raise BadLine(f"not valid JSON ({error.msg} at character {error.pos + 1})") from error
-        except (RecursionError, ValueError) as error:  # nested too deeply, a number of thousands of digits
+        except (RecursionError, ValueError) as error:  # nested too deeply, or a number with thousands of digits
             raise BadLine(f"JSON that cannot be read ({error})") from error
         if not isinstance(record, dict):
             raise BadLine(f"{_json_type(record)} instead of a JSON object")
@@ -251,8 +251,8 @@ def make_records(kind: str, column: str | None, layout: Layout, first_line: byte
     """The format `kind`, one of `FORMATS`.
 
     Args:
-        column: of "tsv" and "csv" the column to translate, the first by default; of "jsonl" the field, "text" by default.
-        first_line: of the input.
+        column: the column of "tsv" and "csv" to translate, the first by default; for "jsonl" the field, "text" by default.
+        first_line: the input's first line.
 
     Raises:
         ValueError: there is no such format or column.
@@ -269,7 +269,7 @@ def make_records(kind: str, column: str | None, layout: Layout, first_line: byte
 
 
 def _find_column(names: Sequence[str], column: str) -> tuple[int, bool]:
-    """The position of a column, and whether it was the first line that named it."""
+    """The position of a column, and whether the first line names it."""
     if column in names:
         return names.index(column), True
     if column.isdecimal() and 1 <= int(column) <= len(names):
@@ -287,7 +287,7 @@ def _check_width(cells: Sequence[str] | Sequence[bytes], width: int) -> None:
 
 
 def _parsed_row(text: str, delimiter: str) -> list[str]:
-    csv.field_size_limit(sys.maxsize)  # a long cell is for the model to refuse, not for the parser
+    csv.field_size_limit(sys.maxsize)  # the model, and not the parser, refuses a cell that is too long
     try:
         return next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True), [""])
     except csv.Error as error:

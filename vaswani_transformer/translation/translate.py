@@ -1,7 +1,7 @@
 """Sentences in, translations out, many at a time.
 
-This is what validation, evaluation and the translation of files use; an application uses the pipeline. The model may be any of
-transformers' sequence-to-sequence models, or anything with the same `generate`: nothing here is particular to ours.
+Validation, evaluation and the translation of files use this; an application uses the pipeline. The model may be any of
+transformers' sequence-to-sequence models, or anything with the same `generate`.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ _PROBE = "."
 
 
 class Translation(NamedTuple):
-    """A translation of a sentence, and the score that the search ranked it by, where it was asked to tell."""
+    """A translation of a sentence, and, if asked for, the score by which the search ranked it."""
 
     text: str
     score: float | None
@@ -33,7 +33,7 @@ class Failure(NamedTuple):
 
 
 Outcome = list[Translation] | Failure
-"""What became of a sentence: its hypotheses, best first, or none."""
+"""The result for a sentence: its hypotheses, best first, or a failure."""
 
 
 def translate(
@@ -48,22 +48,22 @@ def translate(
 ) -> list[str]:
     """Translate `sentences`, in order.
 
-    Sentences of similar length share a batch, so that little is computed on padding; the longest go first, so that a batch
-    which does not fit into memory fails at once and not at the end. The model is returned to the mode (training or
-    evaluation) it came in.
+    Sentences of similar length share a batch, so that little is computed on padding. The longest go first, so that a batch
+    which does not fit into memory fails at once and not at the end. The model ends in the mode (training or evaluation) in
+    which it came.
 
     Args:
-        model: on the device where it shall run.
+        model: the model, already on its device.
         tokenizer: the model's own.
-        sentences: source text; one that is empty or blank gives an empty translation without a question to the model.
-        target_language: of a model of ours that has several.
+        sentences: source text; an empty or blank sentence gets an empty translation without running the model.
+        target_language: needed for a model of ours that has several.
         batch_tokens: the most source tokens, padding included, that one batch may hold (a longer sentence goes alone).
         progress: show a bar with sentences a second and the time left.
-        **generate_kwargs: passed on to `model.generate`; whatever is not named comes from `model.generation_config`.
+        **generate_kwargs: passed on to `model.generate`; all other settings come from `model.generation_config`.
 
     Raises:
         TypeError: `sentences` is not a sequence of strings.
-        ValueError: a sentence is no text, a limit is not positive, or the model asks for another target language.
+        ValueError: a sentence is not text, a limit is not positive, or the model needs another target language.
     """
     _check(sentences, batch_tokens)
     check_search(generate_kwargs)
@@ -82,10 +82,10 @@ def translate(
 
 
 class Translator:
-    """A model, its tokenizer and its search settings, for text of which nobody has looked at every line.
+    """A model, its tokenizer and its search settings, for text that may hold bad lines.
 
-    A sentence that the model cannot translate becomes a `Failure` and spoils nothing else: where a batch fails, it is halved until the
-    sentence stands alone. A model that cannot translate anything, be it from the start or after its device failed, is an error.
+    A sentence that the model cannot translate becomes a `Failure` and affects no other: a batch that fails is halved until the
+    sentence is alone. A model that cannot translate anything, from the start or after its device failed, is an error.
     """
 
     def __init__(
@@ -99,16 +99,16 @@ class Translator:
         scores: bool = False,
         **generate_kwargs: Any,
     ) -> None:
-        """Translate a first, one-character sentence, so that settings that cannot work are an error before the work begins.
+        """Translate a one-character sentence first, so that settings that cannot work fail before the work starts.
 
         Args:
             model, tokenizer, target_language, batch_tokens: see `translate`.
-            max_source_tokens: the longest sentence the model is asked for; a longer one is a `Failure`.
+            max_source_tokens: the longest sentence that is given to the model; a longer one is a `Failure`.
             scores: fill in `Translation.score`.
             **generate_kwargs: passed on to `model.generate`.
 
         Raises:
-            ValueError: a limit is not positive, the model asks for another target language, or the search tells no scores.
+            ValueError: a limit is not positive, the model needs another target language, or the search gives no scores.
         """
         _check([], batch_tokens)
         check_search(generate_kwargs)
@@ -122,7 +122,7 @@ class Translator:
             self._generate_kwargs = generate_kwargs | {"return_dict_in_generate": True}
         probe = self._probe()
         if scores and probe[0].score is None:
-            # Hugging Face's own beam search tells the hypotheses' scores only together with those of every step.
+            # Hugging Face's own beam search returns the hypotheses' scores only together with those of every step.
             self._generate_kwargs |= {"output_scores": True}
             if self._probe()[0].score is None:
                 raise ValueError("This search tells no scores; ask for 2 beams or more, or leave out scores.")
@@ -132,8 +132,7 @@ class Translator:
         """Translate `sentences`.
 
         Returns:
-            The position in `sentences` and the outcome of each, in the order in which they are done. A blank sentence has blank
-            hypotheses.
+            The position in `sentences` and the outcome of each, in the order of completion. A blank sentence has blank hypotheses.
 
         Raises:
             Exception: whatever the model raises on a sentence that it could translate before.
@@ -175,7 +174,7 @@ class Translator:
 
 
 def check_search(generate_kwargs: Mapping[str, Any]) -> None:
-    """Refuse settings of `generate` of which it would not say what is wrong, before a model is loaded for them.
+    """Refuse, before a model is loaded, settings of `generate` that it would not reject with a clear message.
 
     Raises:
         ValueError: the sentence names the setting.
@@ -187,7 +186,7 @@ def check_search(generate_kwargs: Mapping[str, Any]) -> None:
 
 
 def _fault(sentence: str) -> str | None:
-    """Why a string is no text, if it is none."""
+    """Why a string is not text; None if it is."""
     position = half_pair(sentence)
     return f"half a surrogate pair at character {position}, which is not text" if position else None
 
@@ -196,7 +195,7 @@ def _token_ids(tokenizer: PreTrainedTokenizerBase, sentences: Sequence[str], pre
     """Token ids of the sentences that are not blank, with `prefix` before each, by position."""
     asked = [index for index, sentence in enumerate(sentences) if sentence.strip()]
     token_ids: dict[int, list[int]] = {}
-    # In parts: what a tokenizer returns beside the ids takes hundreds of bytes a token.
+    # In parts, because a tokenizer's other results take hundreds of bytes a token.
     for start in range(0, len(asked), _SENTENCES_TOKENISED_AT_ONCE):
         part = asked[start : start + _SENTENCES_TOKENISED_AT_ONCE]
         encoded = tokenizer([sentences[index] for index in part])["input_ids"]
@@ -230,7 +229,7 @@ def _search(
 
 
 def _batches(token_ids: dict[int, list[int]], batch_tokens: int) -> Iterator[list[int]]:
-    """Group sentence numbers, longest first, so that no group exceeds `batch_tokens` once padded to its longest."""
+    """Group sentence numbers, longest first, so that no group exceeds `batch_tokens` when padded to its longest."""
     batch: list[int] = []
     for index in sorted(token_ids, key=lambda index: -len(token_ids[index])):
         if batch and (len(batch) + 1) * len(token_ids[batch[0]]) > batch_tokens:
