@@ -1,7 +1,7 @@
 """The command `vaswani`, which is also `python -m vaswani_transformer`: its verbs, and how it ends.
 
-Exit status: 0; 1 if it failed; 2 if the command line is wrong; 3 if `translate` left lines out; 130 if somebody stopped it. What a user
-can mend is told in one line on standard error; anything else is a bug and shows Python's traceback.
+Exit status: 0; 1 if it failed; 2 if the command line is wrong; 3 if `translate` left lines out; 130 if it was stopped. What a user can mend
+is one line on standard error; anything else is a bug and shows Python's traceback.
 """
 
 import sys

@@ -42,7 +42,7 @@ class Registrar(MetaPathFinder):
 
 
 def register_with_transformers() -> None:
-    """Register now where transformers is loaded, else as soon as it is."""
+    """Register now if transformers is loaded, and otherwise when it is."""
     if "transformers" in sys.modules:
         _register()
     else:

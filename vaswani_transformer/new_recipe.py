@@ -68,7 +68,7 @@ validation:
 
 @dataclass(frozen=True)
 class Files:
-    """Where pairs are, as somebody types it: two line-aligned files, or one with both sides, and what its columns are called."""
+    """Where the pairs are, as the user types it: two line-aligned files, or one file with both sides and the names of its columns."""
 
     source: str
     target: str | None = None

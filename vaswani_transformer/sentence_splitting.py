@@ -70,7 +70,7 @@ def _pieces(text: str, language: str) -> Iterator[str]:
                     raise
                 raise ValueError(f"sentencex cannot split {part[:60]!r}: {error}") from error
             if start + len(part) < len(line):
-                # The last piece may go on behind the part.
+                # The line continues after this part, and so may the last sentence.
                 lengths = lengths[:-1] or [part.rfind(" ") + 1 or len(part)]
             for length in lengths:
                 yield line[start : start + length]

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from vaswani_transformer.__main__ import app
 from vaswani_transformer.data.sources.lines import LinesCorpus
-from vaswani_transformer.evaluation import report
+from vaswani_transformer.evaluation import scores
 from vaswani_transformer.evaluation.scores import PublishedScore
 
 SCORES = {"test_sets": [{"name": "toy", "metrics": {"chrf": {"score": 12.5, "signature": "nrefs:1"}}}]}
@@ -26,7 +26,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     """The calls of the two functions, which both find the same scores."""
     calls: list[tuple[Any, ...]] = []
     for name in ("evaluate_run", "evaluate_model"):
-        monkeypatch.setattr(report, name, lambda *arguments, **settings: calls.append((*arguments, settings)) or SCORES)
+        monkeypatch.setattr(scores, name, lambda *arguments, **settings: calls.append((*arguments, settings)) or SCORES)
     return calls
 
 

@@ -55,7 +55,7 @@ class LineReader:
         return self._hash.hexdigest()
 
     def read(self) -> bytes | None:
-        """The next line, without its end and without a byte order mark at the file's beginning; None behind the last.
+        """The next line without its line break, and without a byte order mark in the first line; None after the last line.
 
         Raises:
             ValueError: a compressed file is damaged.

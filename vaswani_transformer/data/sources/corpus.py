@@ -79,7 +79,7 @@ class Corpus(ABC):
 
     @property
     def is_streamed(self) -> bool:
-        """Whether reading it means to fetch it, so that nobody reads it only to learn its hash."""
+        """Whether reading means downloading; such a corpus is not read only to hash it."""
         return False
 
     @property

@@ -1,7 +1,7 @@
 """The lines of text files, plain or compressed.
 
-Lines end at "\\n" and nowhere else: `str.splitlines` also breaks at characters such as U+2028, and one of those inside a sentence would
-shift every line behind it against the other side.
+Lines end at "\\n" and nowhere else. `str.splitlines` also breaks at characters such as U+2028: one of those inside a sentence would shift
+all later lines against the other side.
 """
 
 import codecs
