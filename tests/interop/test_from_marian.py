@@ -11,6 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer, GenerationConfig, MarianConfig, MarianMTModel, MarianTokenizer
 
+from tests.conftest import BEAM_SEARCH_KNOWS_TARGETS
 from vaswani_transformer import VaswaniForConditionalGeneration
 from vaswani_transformer.data.builtin.corpus import builtin_pairs
 from vaswani_transformer.interop.conversion import convert_marian
@@ -89,6 +90,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("settings", VARIANTS.values(), ids=VARIANTS)
 def test_the_same_tokens_and_logits_for_100_sentences(settings: dict[str, Any], marian: Save, tmp_path: Path) -> None:
+    if settings.get("separate") and not BEAM_SEARCH_KNOWS_TARGETS:
+        pytest.skip("MarianMTModel itself cannot search with beams here: this transformers counts the source's vocabulary")
     folder = marian(**settings)
     out = convert_marian(folder, tmp_path / "out")
     theirs, tokenizer = MarianMTModel.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(out)
@@ -118,6 +121,8 @@ def test_the_card_names_origin_and_licence(marian: Save, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("separate", [False, True])
 def test_there_and_back_is_the_same_model(separate: bool, marian: Save, tmp_path: Path) -> None:
+    if separate and not BEAM_SEARCH_KNOWS_TARGETS:
+        pytest.skip("MarianMTModel itself cannot search with beams here: this transformers counts the source's vocabulary")
     folder = marian(separate)
     back = export_marian(convert_marian(folder, tmp_path / "out"), tmp_path / "back")
     models = [MarianMTModel.from_pretrained(each) for each in (folder, back)]
