@@ -1,7 +1,7 @@
 """A Python process of its own for one piece of work: what it sets for the whole process (threads, precision, how memory is returned) is not
 set for the others, and the memory it takes is its own.
 
-The process imports only what its work needs: this module, whose `serve` is its program, needs nothing but the standard library.
+The process imports only what its work needs: this module, whose `serve` is its program, needs little more than the standard library.
 """
 
 import os
@@ -13,6 +13,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+
+from vaswani_transformer.training.process_memory import process_bytes
 
 _SECONDS_BETWEEN_LOOKS = 0.02
 
@@ -85,18 +87,6 @@ class OwnProcess:
         if failure is not None:
             raise RuntimeError(f"{self._title} failed: {failure}. Leave it out, or make its work smaller.")
         return answer
-
-
-def process_bytes(quantity: str) -> int | None:
-    """A line of /proc/self/status in bytes: `VmRSS` is what this process holds, `VmHWM` its peak. None on a system without /proc.
-
-    `getrusage` would also count the memory of the process that started this one.
-    """
-    status = Path("/proc/self/status")
-    if not status.is_file():
-        return None
-    lines = (line.split() for line in status.read_text(encoding="utf-8").splitlines())
-    return next(int(words[1]) * 1024 for words in lines if words[0] == f"{quantity}:")
 
 
 class _Worker:

@@ -17,11 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.own_process import OwnProcess, process_bytes
+from benchmarks.own_process import OwnProcess
 from benchmarks.report import UNKNOWN, markdown_table
 from vaswani_transformer.data.batching import BatchPlan, LengthArray, plan_batches
 from vaswani_transformer.files.atomic_file import write_text
 from vaswani_transformer.files.json_files import write_json
+from vaswani_transformer.training.process_memory import process_bytes
 
 WMT14_EN_FR = 36_000_000
 """Pairs (paper section 5.1)."""

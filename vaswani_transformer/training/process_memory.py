@@ -36,8 +36,8 @@ def bound_kernel_caches() -> None:
         os.environ.setdefault(name, str(_KERNELS_KEPT))
 
 
-def peak_memory() -> int | None:
-    """Peak memory of this process in bytes; None on a system without /proc.
+def process_bytes(quantity: str) -> int | None:
+    """A line of /proc/self/status in bytes: `VmRSS` is what this process holds, `VmHWM` its peak. None on a system without /proc.
 
     `getrusage` would also count the memory of the process that started this one.
     """
@@ -45,4 +45,9 @@ def peak_memory() -> int | None:
     if not status.is_file():
         return None
     lines = (line.split() for line in status.read_text(encoding="utf-8").splitlines())
-    return next(int(words[1]) * 1024 for words in lines if words[0] == "VmHWM:")
+    return next(int(words[1]) * 1024 for words in lines if words[0] == f"{quantity}:")
+
+
+def peak_memory() -> int | None:
+    """Bytes of memory that this process held at most; None on a system without /proc."""
+    return process_bytes("VmHWM")
