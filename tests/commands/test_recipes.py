@@ -16,6 +16,7 @@ def test_every_recipe_is_listed_with_what_it_is_for() -> None:
     lines = CliRunner().invoke(app, ["recipes"]).stdout.splitlines()
     assert [line.split()[0] for line in lines] == sorted(path.stem for path in FOLDER.glob("*.yaml"))
     assert all(line.partition("  ")[2].strip() for line in lines)
+    assert all(line.endswith(".") for line in lines), "a sentence is cut where the first line of the recipe ends"
 
 
 def test_a_recipe_is_shown_as_it_stands(tmp_path: Path) -> None:
