@@ -1,9 +1,10 @@
 # Sourced by quickstart.sh and test.sh, so that both work in the same environment; the caller stands in the repository's root.
 
-# make_environment FOLDER PINS: a virtual environment with the package (editable) and everything it needs at the versions of the file PINS.
+# make_environment FOLDER PINS [EXTRAS]: a virtual environment with the package (editable), these extras (all that the tests use, if none is
+# named) and everything they need at the versions of the file PINS.
 # It is reused until pyproject.toml or PINS changes. torch goes in first and by its pin, so that no other package's wish for it is ever asked.
 make_environment() {
-    local folder=$1 pins=$2 stamp=$1/installed-from.txt
+    local folder=$1 pins=$2 extras=${3:-test,test-pages,attribution,browser,demo} stamp=$1/installed-from.txt
     if [ -x "$folder/bin/python" ] && cat pyproject.toml "$pins" | cmp -s - "$stamp"; then
         return
     fi
@@ -15,6 +16,6 @@ make_environment() {
     "${PYTHON:-python3}" -m venv --clear "$folder"
     local install=("$folder/bin/python" -m pip install -qq --disable-pip-version-check --constraint "$pins")
     "${install[@]}" torch hatchling editables
-    "${install[@]}" --no-build-isolation --editable ".[test]"
+    "${install[@]}" --no-build-isolation --editable ".[$extras]"
     cat pyproject.toml "$pins" >"$stamp"
 }

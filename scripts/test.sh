@@ -32,7 +32,7 @@ contract=(
 )
 
 if [ "${1:-}" = "--lowest" ]; then
-    make_environment .venv-lowest scripts/constraints-lowest.txt
+    make_environment .venv-lowest scripts/constraints-lowest.txt test
     .venv-lowest/bin/python "${tests[@]}" "${contract[@]}" "${@:2}"
     exit
 fi

@@ -46,7 +46,9 @@ LAYERS: list[list[tuple[str, ...]]] = [
     [("training.rehearsal",)],
     [("training.python_api",)],
     [("interop",)],
+    [("inspection",)],
     [("report",)],
+    [("demo",)],
     [("hub",)],
     [("interop.conversion",)],  # ends with a card
     [("registration",)],
