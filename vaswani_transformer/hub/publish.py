@@ -1,11 +1,13 @@
 """From an evaluated run to a repository of the Hugging Face Hub: assemble the folder, load it as a stranger would, upload it."""
 
+import glob
 import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from huggingface_hub import HfApi, constants
@@ -83,7 +85,7 @@ def publish(
         FileNotFoundError, ValueError: see `assemble`.
     """
     if repo_id is not None:
-        _check_repo_id(repo_id)
+        check_repo_id(repo_id)
     if (folder / RunFolder(folder).averaged.name).is_dir():
         folder = assemble(RunFolder(folder), repo_id)
     files = list_files(folder)
@@ -226,25 +228,55 @@ def upload(
     Raises:
         PublishError: the Hub refused, or could not be reached.
     """
-    files = list_files(folder)
+    return commit_files(folder, list_files(folder), repo_id, private=private, revision=revision, token=token, endpoint=endpoint)
+
+
+def commit_files(
+    folder: Path,
+    files: Sequence[Path],
+    repo_id: str,
+    *,
+    space_sdk: str | None = None,
+    private: bool = False,
+    revision: str | None = None,
+    token: str | None = None,
+    endpoint: str | None = None,
+) -> str:
+    """Create a repository, of a model or a Space, where it does not exist, and put `files` into it in one commit.
+
+    Args:
+        folder: where the files lie; their paths below it are those in the repository.
+        files: what is uploaded, and nothing else.
+        repo_id: such as `name/model`.
+        space_sdk: what runs the Space, such as "gradio" or "static"; None for a model.
+        private, revision, token, endpoint: see `upload`.
+
+    Returns:
+        The commit's address.
+
+    Raises:
+        PublishError: the Hub refused, or could not be reached.
+    """
+    repo_type = None if space_sdk is None else "space"
     api = HfApi(token=token, endpoint=endpoint)
     try:
-        api.create_repo(repo_id, private=private, exist_ok=True)
+        api.create_repo(repo_id, private=private, exist_ok=True, repo_type=repo_type, space_sdk=space_sdk)
         if revision is not None:
-            api.create_branch(repo_id, branch=revision, exist_ok=True)
+            api.create_branch(repo_id, branch=revision, exist_ok=True, repo_type=repo_type)
         commit = api.upload_folder(
             repo_id=repo_id,
             folder_path=folder,
             revision=revision,
-            allow_patterns=[file.name for file in files],
+            allow_patterns=[glob.escape(file.relative_to(folder).as_posix()) for file in files],
             commit_message=f"Publish {repo_id.rpartition('/')[2]}",
+            repo_type=repo_type,
         )
     except Exception as error:  # the Hub's client lets errors of several libraries through; each becomes one sentence
         raise PublishError(_refusal(f"{repo_id} was not published on {api.endpoint}", error)) from error
     return commit.commit_url
 
 
-def _check_repo_id(repo_id: str) -> None:
+def check_repo_id(repo_id: str) -> None:
     """Check the id before any work: the Hub would refuse it only at the end."""
     try:
         validate_repo_id(repo_id)
