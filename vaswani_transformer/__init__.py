@@ -11,16 +11,21 @@ from typing import TYPE_CHECKING, Any
 from .late_registration import register_with_transformers
 
 if TYPE_CHECKING:
+    from .inspection.maps import attention_maps
     from .registration import TranslationPipeline, VaswaniConfig, VaswaniForConditionalGeneration, VaswaniModel, train_tokenizer
     from .training.python_api import train
 
 __version__ = "0.2.0"
+
+_ROOMS = {"attention_maps": "inspection.maps", "train": "training.python_api"}
+"""Where a public name is that `registration` does not have."""
 
 __all__ = [
     "TranslationPipeline",
     "VaswaniConfig",
     "VaswaniForConditionalGeneration",
     "VaswaniModel",
+    "attention_maps",
     "train",
     "train_tokenizer",
 ]
@@ -29,8 +34,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    home = "training.python_api" if name == "train" else "registration"
-    return getattr(import_module(f"{__name__}.{home}"), name)
+    return getattr(import_module(f"{__name__}.{_ROOMS.get(name, 'registration')}"), name)
 
 
 def __dir__() -> list[str]:
