@@ -1,0 +1,252 @@
+"""The demo's page: which controls there are, and what each of them sets off."""
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..translation.translate import Translation
+from .file_translation import translate_upload
+from .markup import alternatives, notice, progress, told
+from .translator import Limits, Request, State, Translator
+
+if TYPE_CHECKING:
+    import gradio as gr
+
+_QUEUE = "translations"
+_SHOWN = 3
+"""Translations of a sentence at the beginning; the best is the same however many are asked for."""
+_USERS = (ValueError, OSError, ImportError)
+"""Errors whose sentence tells the visitor what to do."""
+
+
+class Page:
+    """The controls and their handlers, for translators that are loaded."""
+
+    def __init__(self, translators: dict[str, Translator], limits: Limits, title: str) -> None:
+        """`translators` by the names that visitors see; the first is chosen at the beginning."""
+        self._translators, self._limits, self._title = translators, limits, title
+        self._first = next(iter(translators.values()))
+
+    def build(self) -> "gr.Blocks":
+        """Gradio's application, not yet launched."""
+        import gradio as gr
+
+        with gr.Blocks(title=self._title, analytics_enabled=False, delete_cache=(600, 3600)) as blocks:
+            gr.api(self.api_translate, api_name="translate", concurrency_limit=self._limits.at_once, concurrency_id=_QUEUE)
+            gr.HTML(_head(self._title, self._first), elem_classes="head")
+            model = gr.Radio(list(self._translators), value=self._first.name, label="Model", visible=len(self._translators) > 1)
+            source, target, translate, stop, status = self._texts()
+            settings = self._settings(model)
+            with gr.Tab("Best translations"):
+                best = gr.HTML(alternatives(()))
+            if len(self._translators) > 1:
+                with gr.Tab("Compare models"):
+                    self._comparison(source, settings)
+            with gr.Tab("Translate a file"):
+                self._files(settings)
+            outputs = [target, status, best]
+            run = gr.on([translate.click, source.submit], self.translate, [source, *settings], outputs, **self._computing("hidden"))
+            stop.click(lambda: notice("Stopped."), None, status, cancels=[run], queue=False, api_visibility="private")
+        blocks.queue(max_size=self._limits.waiting, default_concurrency_limit=self._limits.at_once)
+        return blocks
+
+    def translate(self, text: str, *settings: Any) -> Iterator[tuple[Any, Any, Any]]:
+        """The translation, a line about it, and the best hypotheses, as they come."""
+        import gradio as gr
+
+        begun = time.monotonic()
+        try:
+            translator, request = self._request(text, *settings)
+            state = None
+            for state in translator.translate(request):
+                best = alternatives(state.sentences) if state.sentences else gr.skip()
+                yield state.text, told(state, time.monotonic() - begun), best
+        except _USERS as error:
+            yield gr.skip(), notice(_sentence(error), "wrong"), gr.skip()
+
+    def compare(self, name: str) -> Callable[..., Iterator[tuple[Any, Any]]]:
+        """A handler that translates with one of the models, by its own search."""
+
+        def translate(text: str, *settings: Any) -> Iterator[tuple[Any, Any]]:
+            import gradio as gr
+
+            begun = time.monotonic()
+            try:
+                _, request = self._request(text, *settings)
+                for state in self._translators[name].translate(Request(text, {}, request.split_language, request.target_language)):
+                    yield state.text, told(state, time.monotonic() - begun)
+            except _USERS as error:
+                yield gr.skip(), notice(_sentence(error), "wrong")
+
+        return translate
+
+    def translate_file(self, upload: str | None, column: str, *settings: Any) -> Iterator[tuple[Any, Any]]:
+        """The progress of a file, and in the end its translation."""
+        import gradio as gr
+
+        if upload is None:
+            yield notice("Choose a file first.", "wrong"), gr.skip()
+            return
+        with tempfile.TemporaryDirectory(prefix="vaswani-demo-") as folder:
+            try:
+                translator, request = self._request("", *settings)
+                for state in translate_upload(translator, Path(upload), Path(folder), request, column.strip()):
+                    result = gr.skip() if state.result is None else gr.File(str(state.result), visible=True)
+                    yield progress(state), result
+            except _USERS as error:
+                yield notice(_sentence(error).replace(upload, Path(upload).name), "wrong"), gr.skip()
+
+    def api_translate(
+        self,
+        text: str,
+        model: str | None = None,
+        num_return_sequences: int = 1,
+        num_beams: int | None = None,
+        length_penalty: float | None = None,
+        split_language: str | None = None,
+        target_language: str | None = None,
+    ) -> dict[str, Any]:
+        """Translate a text; `sentences` has the best translations of each sentence, with the search's scores."""
+        import gradio as gr
+
+        chosen = {"num_return_sequences": num_return_sequences, "num_beams": num_beams, "length_penalty": length_penalty}
+        search = {name: value for name, value in chosen.items() if value is not None}
+        try:
+            translator = self._translators.get(model or self._first.name)
+            if translator is None:
+                raise ValueError(f"There is no model of this name; choose one of {', '.join(self._translators)}.")
+            *_, last = translator.translate(Request(text, search, split_language, target_language))
+        except _USERS as error:
+            raise gr.Error(_sentence(error), print_exception=False) from None
+        return _as_data(last)
+
+    def _texts(self) -> tuple[Any, ...]:
+        import gradio as gr
+
+        with gr.Row(equal_height=True):
+            source = gr.Textbox(
+                label="Text", placeholder="Write or paste what to translate.", lines=7, max_lines=16, autofocus=True, elem_classes="text"
+            )
+            target = gr.Textbox(
+                label="Translation", lines=7, max_lines=16, interactive=False, buttons=["copy"], elem_classes="text", autoscroll=False
+            )
+        with gr.Row():
+            translate = gr.Button("Translate", variant="primary", scale=2)
+            stop = gr.Button("Stop", scale=1)
+            gr.ClearButton([source, target], value="Clear", scale=1, api_visibility="private")
+        status = gr.HTML(notice(f"At most {self._limits.characters:,} characters at a time. Longer texts go through a file."))
+        if self._first.examples:
+            gr.Examples(self._first.examples, source, label="Sentences to try", cache_examples=False, api_visibility="private")
+        return source, target, translate, stop, status
+
+    def _settings(self, model: Any) -> list[Any]:
+        """The controls of a request, in the order in which `_request` takes them."""
+        import gradio as gr
+
+        first, limits = self._first, self._limits
+        languages = first.target_languages
+        with gr.Accordion("Search settings", open=False):
+            with gr.Row():
+                beams = gr.Slider(1, limits.beams, first.search["num_beams"], step=1, label="Beams", info="num_beams; 1 is greedy search")
+                penalty = gr.Slider(-1, 3, first.search["length_penalty"], step=0.05, label="Length penalty", info="length_penalty")
+                extra = gr.Slider(
+                    0, limits.extra_length, first.search.get("extra_length", 0), step=1, label="Extra length",
+                    info="extra_length: tokens beyond the source", visible="extra_length" in first.search,
+                )  # fmt: skip
+            with gr.Row():
+                count = gr.Slider(
+                    1, limits.beams, min(_SHOWN, limits.beams), step=1, label="Translations of a sentence",
+                    info="num_return_sequences; at most as many as beams",
+                )  # fmt: skip
+                split = gr.Checkbox(True, label="Sentence by sentence", info="Cut the text into sentences")
+                language = gr.Textbox(first.source_language, label="Language of the text", info="Its code, such as en", max_lines=1)
+                choice = gr.Dropdown(languages, value=next(iter(languages), None), label="Translate into", visible=bool(languages))
+        shown = [beams, penalty, extra, language, choice]
+        model.change(self._shown_settings, model, shown, queue=False, api_visibility="private", show_progress="hidden")
+        return [model, split, language, choice, beams, penalty, extra, count]
+
+    def _shown_settings(self, name: str) -> list[Any]:
+        """The controls with the values of another model."""
+        import gradio as gr
+
+        chosen = self._translators[name]
+        languages = chosen.target_languages
+        return [
+            gr.Slider(value=chosen.search["num_beams"]),
+            gr.Slider(value=chosen.search["length_penalty"]),
+            gr.Slider(value=chosen.search.get("extra_length", 0), visible="extra_length" in chosen.search),
+            gr.Textbox(value=chosen.source_language),
+            gr.Dropdown(choices=languages, value=next(iter(languages), None), visible=bool(languages)),
+        ]
+
+    def _request(
+        self, text: str, name: str, split: bool, language: str, choice: str | None, beams: float, penalty: float, extra: float, count: float
+    ) -> tuple[Translator, Request]:
+        translator = self._translators[name]
+        search = {"num_beams": int(beams), "length_penalty": float(penalty), "num_return_sequences": min(int(count), int(beams))}
+        if "extra_length" in translator.search:
+            search["extra_length"] = int(extra)
+        chosen = choice if choice in translator.target_languages else next(iter(translator.target_languages), None)
+        return translator, Request(text, search, (language.strip() or "en") if split else None, chosen)
+
+    def _comparison(self, source: Any, settings: list[Any]) -> None:
+        import gradio as gr
+
+        gr.HTML(notice("Every model translates the text above, each by its own search."))
+        button = gr.Button("Compare")
+        with gr.Row():
+            for name in self._translators:
+                with gr.Column():
+                    output = gr.Textbox(label=name, lines=5, max_lines=12, interactive=False, buttons=["copy"], elem_classes="text")
+                    status = gr.HTML()
+                button.click(self.compare(name), [source, *settings], [output, status], **self._computing("hidden"))
+
+    def _files(self, settings: list[Any]) -> None:
+        import gradio as gr
+
+        gr.HTML(notice(f"One line comes out for every line that goes in. Files of up to {self._limits.megabytes} MB."))
+        with gr.Row():
+            upload = gr.File(label="File", file_types=[".txt", ".tsv", ".csv", ".jsonl"], type="filepath", height=150)
+            result = gr.File(label="Result", interactive=False, visible=False, height=150)
+        column = gr.Textbox(
+            label="Column or field",
+            info="Of .tsv and .csv by name or number, of .jsonl by name",
+            max_lines=1,
+        )
+        with gr.Row():
+            button = gr.Button("Translate the file", variant="primary")
+            stop = gr.Button("Stop")
+        bar = gr.HTML()
+        run = button.click(self.translate_file, [upload, column, *settings], [bar, result], **self._computing("hidden", "files", 2))
+        stop.click(lambda: notice("Stopped."), None, bar, cancels=[run], queue=False, api_visibility="private")
+
+    def _computing(self, show_progress: str, queue: str = _QUEUE, limit: int | None = None) -> dict[str, Any]:
+        return {
+            "concurrency_id": queue,
+            "concurrency_limit": limit or self._limits.at_once,
+            "show_progress": show_progress,
+            "api_visibility": "private",
+        }
+
+
+def _sentence(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+def _as_data(state: State) -> dict[str, Any]:
+    def hypothesis(one: Translation) -> dict[str, Any]:
+        return {"text": one.text, "score": one.score}
+
+    return {
+        "translation": state.text,
+        "sentences": [
+            {"source": sentence.source, "translations": [hypothesis(one) for one in sentence.hypotheses]} for sentence in state.sentences
+        ],
+    }
+
+
+def _head(title: str, translator: Translator) -> str:
+    return f"<h1>{escape(title)}</h1><p>{escape(translator.described)}</p>"
