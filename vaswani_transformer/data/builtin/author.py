@@ -18,12 +18,11 @@ from .grammar import (
     Pronoun,
     Tense,
     Text,
-    english_statement,
-    german_subordinate,
-    join,
+    linked,
     negated_object,
     possessive,
     prepositional,
+    subordinate,
 )
 from .lexicon import (
     ACCUSATIVE,
@@ -136,11 +135,13 @@ _BEFORE = (
 _LATER = (Text("tomorrow", "morgen"), Text("next week", "nächste Woche"), Text("today", "heute"), *_WEEKDAYS)
 _AGO = (("days", "Tagen"), ("weeks", "Wochen"), ("years", "Jahren"))
 
-_AT_HOME, _AT_THE_STATION, _HOMEWARD = (
-    Text("at home", "zu Hause"),
-    Text("at the station", "am Bahnhof"),
-    Text("home", "nach Hause"),
-)
+_AT_HOME = Text("at home", "zu Hause")
+
+
+def _at_the_station() -> Text:
+    return linked("at the station", "am Bahnhof", "0-0 1-0 2-1")
+
+
 _MANNERS = (Text("fast", "schnell"), Text("slowly", "langsam"))
 
 PRESENT_MODALS = (WILL, WILL, CAN, HAVE_TO, WANT_TO, SHOULD, WOULD_LIKE)
@@ -233,7 +234,7 @@ class Author:
     def place(self) -> Text:
         roll = self.dice.number(1, 10)
         if roll <= 4:
-            return (self.in_city(), self.in_city(), _AT_HOME, _AT_THE_STATION)[roll - 1]
+            return (self.in_city(), self.in_city(), _AT_HOME, _at_the_station())[roll - 1]
         return prepositional("in", "in", DATIVE, self.phrase("place", adjective=0.2, plural=0.0))
 
     def home(self) -> Text:
@@ -242,12 +243,12 @@ class Author:
         return prepositional("in", "in", DATIVE, self.phrase("building", plural=0.0, indefinite=0.3))
 
     def arrival(self) -> Text:
-        return self.dice.pick((self.in_city(), _AT_HOME, _AT_THE_STATION))
+        return self.dice.pick((self.in_city(), _AT_HOME, _at_the_station()))
 
     def direction(self) -> Text:
         roll = self.dice.number(1, 10)
         if roll == 1:
-            return _HOMEWARD
+            return linked("home", "nach Hause", "0p0 0-1")
         if roll <= 3:
             english, german = self.dice.pick(CITIES)
             return Text(f"to {english}", f"nach {german}")
@@ -306,7 +307,8 @@ class Author:
         english, german = number_words(self.dice.number(2, 12))
         if self.dice.chance(0.3):
             hour = self.dice.number(2, 11)
-            return Text(f"at half past {number_words(hour)[0]}", f"um halb {number_words(hour + 1)[1]}")
+            words = f"at half past {number_words(hour)[0]}", f"um halb {number_words(hour + 1)[1]}"
+            return linked(*words, "0-0 1-1 2p1 2p2 3p2")
         return Text(f"at {english} o'clock", f"um {german} Uhr")
 
     def past_time(self) -> Text:
@@ -317,10 +319,10 @@ class Author:
             return self.clock()
         if roll == 8:
             year = self.dice.number(2001, 2012)
-            return Text(f"in {year}", f"{year}")
+            return linked(f"in {year}", f"{year}", "0p0 1-0")
         english, german = self.dice.pick(_AGO)
         number = number_words(self.dice.number(2, 6))
-        return Text(f"{number[0]} {english} ago", f"vor {number[1]} {german}")
+        return linked(f"{number[0]} {english} ago", f"vor {number[1]} {german}", "0-1 1-2 2-0")
 
     def timing(self, verb: Verb, tense: Tense, is_denied: bool, is_plain: bool) -> tuple[Text, Text, Text]:
         """Frequency, aspect and time that go with the tense. English has the simple present of an action only with a habit."""
@@ -466,29 +468,22 @@ class Author:
         if is_person and roll <= 25:
             clause = self.clause(verb=self.dice.pick(WITH_COMPANY), is_plain=True, may_deny=False)
             clause = replace(clause, company=NOTHING)
-            return Text(
-                join("with whom", english_statement(clause)),
-                german_subordinate(clause, "mit " + RELATIVE_PRONOUN[column][DATIVE]),
-            )
+            return subordinate(Text("with whom", "mit " + RELATIVE_PRONOUN[column][DATIVE]), clause)
         if roll <= 60:
             clause = self._relative_subject(noun, plural)
             word = "who" if is_person else "that"
-            return Text(
-                join(word, english_statement(clause)),
-                german_subordinate(clause, RELATIVE_PRONOUN[column][NOMINATIVE]),
-            )
+            return subordinate(Text(word, RELATIVE_PRONOUN[column][NOMINATIVE]), clause)
         verb = self.dice.pick(ACTIONS_ON[noun])
         gap: Literal["dative", "accusative"] = "accusative" if "acc" in verb.frame else "dative"
         clause = self.clause(verb=verb, gap=gap, is_plain=True)
         case = ACCUSATIVE if gap == "accusative" else DATIVE
         word = "whom" if is_person else "that"
-        return Text(join(word, english_statement(clause)), german_subordinate(clause, RELATIVE_PRONOUN[column][case]))
+        return subordinate(Text(word, RELATIVE_PRONOUN[column][case]), clause)
 
     def _relative_owner(self, column: Literal["m", "f", "n", "p"]) -> Text:
         owned = replace(self.phrase("goods,animal"), determiner=BARE, adjective=None)
         clause = self.state(subject=owned, is_plain=True, may_deny=False)
-        word = RELATIVE_PRONOUN[column][GENITIVE]
-        return Text(join("whose", english_statement(clause)), german_subordinate(clause, word))
+        return subordinate(Text("whose", RELATIVE_PRONOUN[column][GENITIVE]), clause)
 
     def _relative_subject(self, noun: Noun, plural: bool) -> Clause:
         gap = Gap(5 if plural else 2)

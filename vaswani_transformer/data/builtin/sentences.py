@@ -41,7 +41,10 @@ from .grammar import (
     german_inverted,
     german_statement,
     join,
+    linked,
     negated_object,
+    opening_comma,
+    part,
     possessive,
     prepositional,
     sentence,
@@ -82,6 +85,7 @@ from .lexicon import (
     Person,
     number_words,
 )
+from .marks import AlignedPair, inside, mark, marking, read
 
 Pair = tuple[str, str]
 
@@ -89,9 +93,9 @@ _TIME_TO_SPARE, _NO_TIME = Text("time", "Zeit"), Text("no time", "keine Zeit")
 _BECAUSE, _ALTHOUGH, _IF = Text("because", "weil"), Text("although", "obwohl"), Text("if", "wenn")
 _THAT, _WHETHER = Text("that", "dass"), Text("whether", "ob")
 _WEATHER = (
-    Text("it is raining", "es regnet"),
-    Text("it is snowing", "es schneit"),
-    Text("it is cold", "es kalt ist"),
+    ("it is raining", "es regnet", "0-0 1p1 2-1"),
+    ("it is snowing", "es schneit", "0-0 1p1 2-1"),
+    ("it is cold", "es kalt ist", "0-0 1-2 2-1"),
 )
 _REPORTING = ("wissen", "sagen", "hoffen", "glauben")
 _OTHERS = (HE, SHE, WE, THEY)
@@ -100,8 +104,9 @@ _OTHERS = (HE, SHE, WE, THEY)
 _PLEASE = Text("", "bitte")
 
 
-def _pair(english: str, german: str, mark: str = ".") -> Pair:
-    return sentence(english, mark), sentence(german, mark)
+def _pair(english: str, german: str, end: str = ".") -> Pair:
+    end = mark(end, "end")
+    return sentence(english, end), sentence(german, end)
 
 
 def _said(clause: Clause) -> Pair:
@@ -109,6 +114,7 @@ def _said(clause: Clause) -> Pair:
 
 
 def _asked(clause: Clause, word: Text = NOTHING) -> Pair:
+    word = part(word, "asked")
     return _pair(english_question(clause, word.english), german_inverted(clause, word.german), "?")
 
 
@@ -167,7 +173,8 @@ def _who(author: Author) -> Pair:
         determiner = author.dice.pick((WHICH, HOW_MANY)) if plural else WHICH
         clause = replace(clause, subject=NounPhrase(noun, determiner, plural))
         return _pair(english_statement(clause), german_statement(clause), "?")
-    return _pair(join("who", english_statement(clause)), german_inverted(clause, "wer"), "?")
+    word = part(Text("who", "wer"), "asked")
+    return _pair(join(word.english, english_statement(clause)), german_inverted(clause, word.german), "?")
 
 
 def _whom(author: Author) -> Pair:
@@ -231,23 +238,22 @@ def _reason(author: Author, subject: Nominal | None) -> Clause:
 
 
 def _main_first(main: Clause, subclause: Text) -> Pair:
-    return _pair(
-        join(english_statement(main), subclause.english),
-        join(german_statement(main) + ",", subclause.german),
-    )
+    comma = inside(opening_comma(), "subclause")
+    english, german = part(subclause, "subclause")
+    return _pair(join(english_statement(main), english), join(german_statement(main) + comma, german))
 
 
 def _main_last(subclause: Text, main: Clause) -> Pair:
     """The subordinate clause stands where the subject would, so German inverts what follows it."""
-    return _pair(
-        join(subclause.english + ",", english_statement(main)),
-        join(subclause.german + ",", german_inverted(main)),
-    )
+    comma = mark(",", "comma")
+    english, german = part(subclause, "subclause")
+    return _pair(join(english + comma, english_statement(main)), join(german + comma, german_inverted(main)))
 
 
 def _weather(conjunction: Text, author: Author) -> Text:
-    weather = author.dice.pick(_WEATHER)
-    return Text(join(conjunction.english, weather.english), join(conjunction.german, weather.german))
+    weather = part(linked(*author.dice.pick(_WEATHER)), "weather")
+    word = part(conjunction, "opening")
+    return Text(join(word.english, weather.english), join(word.german, weather.german))
 
 
 def reason_sentence(author: Author) -> Pair:
@@ -301,18 +307,19 @@ def infinitive_sentence(author: Author) -> Pair:
     subject = author.subject("person")
     goal = author.clause(subject=subject, verb=author.dice.pick(DELIBERATE), tense="progressive", is_plain=True, may_deny=False)
     goal = replace(goal, time=NOTHING)
-    english, german = english_infinitive(goal), german_infinitive(goal)
+    english, german = part(Text(english_infinitive(goal), german_infinitive(goal)), "goal")
     roll = author.dice.number(1, 10)
     if roll <= 4:
         main = author.clause(subject=subject, verb=author.dice.pick(WITH_DIRECTION), is_plain=True, may_deny=False)
-        return _pair(join(english_statement(main), "in order", english), join(german_statement(main) + ", um", german))
+        in_order = linked("in order", ", um", "0p0 0-1 1p1")
+        return _pair(join(english_statement(main), in_order.english, english), join(german_statement(main) + in_order.german, german))
     if roll <= 6:
         main = Clause(subject, HAVE, "simple", tail=author.dice.pick((_TIME_TO_SPARE, _NO_TIME)))
     elif roll <= 8:
         main = Clause(subject, VERB["versuchen"], "progressive" if author.dice.chance(0.6) else "past")
     else:
         main = Clause(subject, VERB["hoffen"], "simple")
-    return _pair(join(english_statement(main), english), join(german_statement(main) + ",", german))
+    return _pair(join(english_statement(main), english), join(german_statement(main) + mark(",", "?goal.to"), german))
 
 
 def comparison(author: Author) -> Pair:
@@ -321,10 +328,12 @@ def comparison(author: Author) -> Pair:
     first, second = author.phrase(kind, adjective=0.1), author.phrase(kind, adjective=0.1)
     adjective = author.dice.pick([a for a in ADJECTIVES_FOR[first.noun] if a.english_comparative and a in ADJECTIVES_FOR[second.noun]])
     if author.dice.chance(0.65):
-        english, german = f"{adjective.english_comparative} than", f"{adjective.german_comparative} als"
+        words = f"{adjective.english_comparative} than", f"{adjective.german_comparative} als"
+        degree = linked(*words, "0p0 1-0 2-1" if " " in adjective.english_comparative else "0-0 1-1")
     else:
-        english, german = f"as {adjective.english} as", f"so {adjective.german} wie"
-    tail = Text(join(english, second.english()), join(german, second.german(NOMINATIVE)))
+        degree = linked(f"as {adjective.english} as", f"so {adjective.german} wie", "0-0 1-1 2-2")
+    other = part(Text(second.english(), second.german(NOMINATIVE)), "other")
+    tail = Text(join(degree.english, other.english), join(degree.german, other.german))
     return _said(Clause(first, BE, "simple", is_negated=author.dice.chance(0.2), tail=tail))
 
 
@@ -354,12 +363,11 @@ def existence(author: Author) -> Pair:
         place, kinds = author.in_city(), "building,animal"
     phrase = author.counted(kinds) if author.dice.chance(0.3) else author.phrase(kinds, indefinite=1.0)
     is_denied = phrase.determiner in (A, BARE) and author.dice.chance(0.25)
-    thing = negated_object(phrase) if is_denied else phrase
-    verb = ("are" if phrase.plural else "is") + ("n't" if is_denied else "")
-    return _pair(
-        join(place.english, "there", verb, thing.english()),
-        join(place.german, "gibt es", thing.german(ACCUSATIVE)),
-    )
+    denied = negated_object(phrase) if is_denied else phrase
+    there = linked("there are" if phrase.plural else "there is", "gibt es", "0p0 0p1 1-0")
+    place, there, thing = part(place, "place"), part(there, "there"), part(Text(denied.english(), denied.german(ACCUSATIVE)), "thing")
+    denial = mark("n't", "thing.negation") if is_denied else ""
+    return _pair(join(place.english, there.english + denial, thing.english), join(place.german, there.german, thing.german))
 
 
 def thing_taken_up(author: Author) -> Pair:
@@ -380,9 +388,11 @@ def thing_taken_up(author: Author) -> Pair:
 
 
 def _coordinated(first: Clause, conjunction: Text, second: Clause) -> Pair:
+    english, german = part(conjunction, "conjunction")
+    second_english, second_german = part(Text(english_statement(second), german_statement(second)), "second")
     return _pair(
-        english_statement(first) + join(conjunction.english, english_statement(second)),
-        german_statement(first) + join(conjunction.german, german_statement(second)),
+        english_statement(first) + join(english, second_english),
+        german_statement(first) + join(german, second_german),
     )
 
 
@@ -412,8 +422,9 @@ def address(author: Author) -> Pair:
     """`Mr Weber, have you already read the book?`"""
     vocative, you, names = _addressed(author.dice)
     author = Author(author.dice, (you, you, MYSELF), names)
-    english, german, mark = author.dice.pick(_SPEECHES)(author, Pronoun(you))
-    return _pair(f"{vocative.english}, {english}", f"{vocative.german}, {german}", mark)
+    english, german, end = author.dice.pick(_SPEECHES)(author, Pronoun(you))
+    vocative, speech, comma = part(vocative, "vocative"), part(Text(english, german), "speech"), mark(",", "comma")
+    return _pair(f"{vocative.english}{comma} {speech.english}", f"{vocative.german}{comma} {speech.german}", end)
 
 
 Speech = tuple[str, str, str]
@@ -438,6 +449,7 @@ def _question_to(author: Author, you: Pronoun) -> Speech:
     if clause.frequency.english == "never":
         clause = replace(clause, frequency=FREQUENCIES[0])
     word = author.dice.pick((NOTHING, NOTHING, Text("why", "warum")))
+    word = part(word, "asked")
     return english_question(clause, word.english), german_inverted(clause, word.german), "?"
 
 
@@ -473,11 +485,20 @@ _KINDS: tuple[tuple[Callable[[Author], Pair], int], ...] = (
     (thing_taken_up, 4), (two_clauses, 2), (address, 24),
 )  # fmt: skip
 """Each kind of sentence, and how many of about 120 are of it."""
+_ALL_KINDS = [kind for kind, weight in _KINDS for _ in range(weight)]
 
 
 def sentences(seed: int) -> Iterator[Pair]:
     """An endless stream of sentence pairs, English and German, in which pairs may come again."""
     author = Author(Dice(seed))
-    kinds = [kind for kind, weight in _KINDS for _ in range(weight)]
     while True:
-        yield author.dice.pick(kinds)(author)
+        yield author.dice.pick(_ALL_KINDS)(author)
+
+
+def aligned_sentences(seed: int) -> Iterator[AlignedPair]:
+    """The same stream, each pair with its true word alignment."""
+    author = Author(Dice(seed))
+    while True:
+        with marking():
+            pair = author.dice.pick(_ALL_KINDS)(author)
+        yield read(*pair)
