@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from .commands import card, check, compare, convert, demo, evaluate, export, info, new, publish, recipes, report, train, translate
+from .commands import card, check, compare, convert, demo, evaluate, export, heads, info, new, publish, recipes, report, train, translate
 
 _USERS = (OSError, ValueError, ImportError, FloatingPointError, MemoryError)
 """Errors whose sentence tells the user what to do, here and in all of the package. (ImportError: an extra that is not installed.)"""
@@ -25,6 +25,7 @@ VERBS: dict[str, Callable[..., None] | typer.Typer] = {
     "report": report.report,
     "compare": compare.compare,
     "evaluate": evaluate.evaluate,
+    "heads": heads.heads,
     "card": card.card,
     "publish": publish.publish,
     "translate": translate.translate,

@@ -91,6 +91,21 @@ class RunFolder:
         return self.path / "curves.png"
 
     @property
+    def heads(self) -> Path:
+        """What each attention head does, and what it is worth."""
+        return self.path / "heads.json"
+
+    @property
+    def heads_picture(self) -> Path:
+        """The same as a picture; beside it lies one in SVG."""
+        return self.path / "heads.png"
+
+    @property
+    def attention_picture(self) -> Path:
+        """The cross-attention of one sentence: all heads of one layer."""
+        return self.path / "attention.png"
+
+    @property
     def report(self) -> Path:
         """The whole course of the training as one page."""
         return self.path / "report.html"

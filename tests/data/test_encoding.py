@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from transformers import PreTrainedTokenizerFast
 
+from vaswani_transformer.data import encoding
 from vaswani_transformer.data.batching import collate
 from vaswani_transformer.data.bpe import train_tokenizer
 from vaswani_transformer.data.cleaning import clean
@@ -68,6 +69,14 @@ def test_the_target_language_is_a_token_and_beside_it_a_number(tmp_path: Path) -
         assert tokenizer.decode(source, skip_special_tokens=True) == pairs[index].source
         assert target == tokenizer(pairs[index].target)["input_ids"]
     assert pickle.loads(pickle.dumps(corpus)).languages.tolist() == [0, 1]
+
+
+def test_tokens_are_counted(corpus: EncodedCorpus, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encoding, "_COUNTED_AT_ONCE", 7)
+    counts = corpus.source.counts(300)
+    every = [token for index in range(len(corpus)) for token in corpus.source[index].tolist()]
+    assert counts.shape == (300,) and counts.sum() == len(every) > 7
+    assert all(counts[token] == every.count(token) for token in set(every))
 
 
 def test_a_corpus_of_one_language_has_no_numbers(corpus: EncodedCorpus) -> None:

@@ -23,6 +23,7 @@ from .sources.corpus import SentencePair
 from .workers import in_chunks, map_in_order
 
 _INDEX = "index.json"
+_COUNTED_AT_ONCE = 2**22
 
 
 class TokenSequences:
@@ -43,6 +44,13 @@ class TokenSequences:
 
     def __getitem__(self, index: int) -> NDArray[Any]:
         return self._flat[self._offsets[index] : self._offsets[index + 1]]
+
+    def counts(self, entries: int) -> NDArray[np.int64]:
+        """How often each of the ids below `entries` occurs, [entries]."""
+        found = np.zeros(entries, dtype=np.int64)
+        for start in range(0, len(self._flat), _COUNTED_AT_ONCE):
+            found += np.bincount(self._flat[start : start + _COUNTED_AT_ONCE], minlength=entries)
+        return found
 
     def padded(self, indices: NDArray[np.int64], fill: int) -> NDArray[np.int64]:
         """The sequences `indices` [B] as rows of one array [B, longest], with `fill` behind the shorter ones."""
