@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 from .late_registration import register_with_transformers
 
 if TYPE_CHECKING:
+    from .inspection.alignment import align
     from .inspection.maps import attention_maps
     from .registration import TranslationPipeline, VaswaniConfig, VaswaniForConditionalGeneration, VaswaniModel, train_tokenizer
     from .training.python_api import train
 
 __version__ = "0.2.0"
 
-_ROOMS = {"attention_maps": "inspection.maps", "train": "training.python_api"}
+_ROOMS = {"align": "inspection.alignment", "attention_maps": "inspection.maps", "train": "training.python_api"}
 """Where a public name is that `registration` does not have."""
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "VaswaniConfig",
     "VaswaniForConditionalGeneration",
     "VaswaniModel",
+    "align",
     "attention_maps",
     "train",
     "train_tokenizer",
