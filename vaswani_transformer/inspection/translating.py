@@ -137,8 +137,8 @@ class Translating:
         if isinstance(tokenizer, FSMTTokenizer):
             return _encoded_by_fsmt(tokenizer, target)
         with languages_kept(tokenizer):
-            if self.is_multilingual and self.tgt_lang is not None:
-                tokenizer.tgt_lang = self.tgt_lang
+            if self.is_multilingual:
+                tokenizer.tgt_lang = self.tgt_lang or self.src_lang  # in whose place a language that the checkpoint forces comes
             return list(tokenizer(text_target=target)["input_ids"])
 
     def _search(self, count: int, search: dict[str, Any]) -> dict[str, Any]:
@@ -154,7 +154,8 @@ class Translating:
             beams = settings["num_beams"] = count
         settings |= {"return_dict_in_generate": beams > 1, "output_attentions": False, "output_hidden_states": False}
         # Hugging Face's search tells its scores only with those of all tokens; ours tells them without.
-        settings["output_scores"] = beams > 1 and self._setting("length_penalty_type", settings) != "gnmt"
+        is_gnmt = settings.get("length_penalty_type", self._setting("length_penalty_type", search)) == "gnmt"
+        settings["output_scores"] = beams > 1 and not is_gnmt
         return settings
 
     def _setting(self, name: str, search: dict[str, Any] | None = None) -> Any:
