@@ -114,3 +114,8 @@ class RunFolder:
     def published(self) -> Path:
         """The folder that goes to the Hub as it is."""
         return self.path / "published"
+
+    @property
+    def space(self) -> Path:
+        """The Space that shows the model: a folder that goes to the Hub as it is."""
+        return self.path / "space"

@@ -33,6 +33,7 @@ class HubServer(ThreadingHTTPServer):
         self.endpoint = f"http://127.0.0.1:{self.server_port}"
         self.branches: dict[tuple[str, str], dict[str, bytes]] = {}
         self.private: dict[str, bool] = {}
+        self.sdks: dict[str, str | None] = {}  # of Spaces; None for models
         self.large_files: dict[str, bytes] = {}
         self.failing: dict[str, int] = {}  # kind of request -> status
         self.requests: list[str] = []
@@ -73,6 +74,7 @@ class Handler(BaseHTTPRequestHandler):
         if (repo, "main") in self.server.branches:
             return 409, url
         self.server.branches[repo, "main"] = {}
+        self.server.sdks[repo] = wanted["sdk"] if wanted.get("type") == "space" else None
         self.server.private[repo] = wanted.get("visibility") == "private"
         return 200, url
 
@@ -142,15 +144,16 @@ class Handler(BaseHTTPRequestHandler):
 
 
 REPO = r"([^/]+/[^/]+)"
+KIND = "/api/(?:models|spaces)"
 ROUTES = [
     ("POST", "/api/repos/create", "create"),
-    ("POST", f"/api/models/{REPO}/branch/([^/]+)", "branch"),
-    ("GET", f"/api/models/{REPO}", "info"),
+    ("POST", f"{KIND}/{REPO}/branch/([^/]+)", "branch"),
+    ("GET", f"{KIND}/{REPO}", "info"),
     ("POST", "/api/validate-yaml", "validate"),
-    ("POST", f"/api/models/{REPO}/preupload/([^/]+)", "preupload"),
-    ("POST", rf"/{REPO}\.git/info/lfs/objects/batch", "batch"),
+    ("POST", f"{KIND}/{REPO}/preupload/([^/]+)", "preupload"),
+    ("POST", rf"/(?:spaces/)?{REPO}\.git/info/lfs/objects/batch", "batch"),
     ("PUT", "/storage/([0-9a-f]{64})", "storage"),
-    ("POST", f"/api/models/{REPO}/commit/([^/]+)", "commit"),
+    ("POST", f"{KIND}/{REPO}/commit/([^/]+)", "commit"),
 ]
 
 

@@ -128,11 +128,12 @@ class Page:
 
         with gr.Row(equal_height=True):
             source = gr.Textbox(
-                label="Text", placeholder="Write or paste what to translate.", lines=7, max_lines=16, autofocus=True, elem_classes="text"
+                label="Text", placeholder="Write or paste what to translate.", lines=7, max_lines=16, elem_classes="text", elem_id="source"
             )
             target = gr.Textbox(
-                label="Translation", lines=7, max_lines=16, interactive=False, buttons=["copy"], elem_classes="text", autoscroll=False
-            )
+                label="Translation", lines=7, max_lines=16, interactive=False, buttons=["copy"], autoscroll=False,
+                elem_classes="text", elem_id="target",
+            )  # fmt: skip
         with gr.Row():
             translate = gr.Button("Translate", variant="primary", scale=2)
             stop = gr.Button("Stop", scale=1)
