@@ -70,6 +70,12 @@ class AttentionMaps:
             read_words=(),
         )
 
+    def _repr_html_(self) -> str:
+        """A notebook shows the maps as the page that `attention_page` makes of them."""
+        from .page import attention_page  # which is made of maps
+
+        return attention_page(self)._repr_html_()
+
 
 def merged(weights: Tensor, queries: Places, keys: Places) -> Tensor:
     """`[..., queries, keys]` of subwords to those of words: summed over a word's keys, averaged over its queries."""
