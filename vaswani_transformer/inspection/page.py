@@ -140,13 +140,8 @@ def _ever_smaller(candidates: Sequence[AttentionMaps], level: Level) -> Iterator
     yield _LEAST_KEPT, len(candidates), True, _KINDS, told
     if len(candidates) > 3:
         half = len(candidates) // 2
-        yield (
-            _LEAST_KEPT,
-            half,
-            True,
-            _KINDS,
-            [*told, f"To keep this page small, only the best {half} of {len(candidates)} translations are here."],
-        )
+        some = f"To keep this page small, only the best {half} of {len(candidates)} translations are here."
+        yield _LEAST_KEPT, half, True, _KINDS, [*told, some]
     if len(candidates) > 1:
         told = [*told, f"To keep this page small, only the best of {len(candidates)} translations is here."]
         yield _LEAST_KEPT, 1, True, _KINDS, told
