@@ -346,5 +346,7 @@ def test_the_wheel_holds_the_package_and_the_cards_template(tmp_path: Path) -> N
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
-    assert {f"{PACKAGE}/report/template.md", f"{PACKAGE}/modeling_vaswani.py", f"{PACKAGE}/data/bpe.py"} <= names
+    parts = {f"{PACKAGE}/inspection/page_parts/{path.name}" for path in (ROOT / PACKAGE / "inspection" / "page_parts").iterdir()}
+    assert len(parts) == 5
+    assert parts | {f"{PACKAGE}/report/template.md", f"{PACKAGE}/modeling_vaswani.py", f"{PACKAGE}/data/bpe.py"} <= names
     assert {name.split("/")[0].split("-")[0] for name in names} == {PACKAGE}

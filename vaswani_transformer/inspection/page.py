@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
 from torch import Tensor
 
 from ..files.atomic_file import write_text
@@ -193,11 +192,11 @@ def _document(title: str, data: dict[str, Any]) -> str:
     whole_style = style() + (_PARTS / "page.css").read_text(encoding="utf-8")
     return environment.get_template("page.html").render(
         title=title,
-        script=Markup(whole_script),
-        style=Markup(whole_style),
-        script_hashes=Markup(_hash(whole_script)),
-        style_hashes=Markup(_hash(whole_style)),
-        data=Markup(_json(data)),
+        script=whole_script,
+        style=whole_style,
+        script_hashes=_hash(whole_script),
+        style_hashes=_hash(whole_style),
+        data=_json(data),
     )
 
 
