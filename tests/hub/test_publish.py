@@ -9,6 +9,7 @@ from vaswani_transformer.files.checksums import write_checksums
 from vaswani_transformer.files.json_files import read_json, write_json
 from vaswani_transformer.hub import publish as publish_module
 from vaswani_transformer.hub.publish import CODE_FILES, PublishError, assemble, check, list_files, publish
+from vaswani_transformer.inspection.head_report import report_heads_of_run
 from vaswani_transformer.run_folder import RunFolder
 from vaswani_transformer.translation.translate import translate
 
@@ -25,6 +26,14 @@ def test_the_folder_holds_what_the_hub_needs_and_nothing_else(run: RunFolder) ->
     assert 'model="somebody/toy"' in (folder / "README.md").read_text(encoding="utf-8")
     assert "AutoModelForSeq2SeqLM" in json.loads((folder / "config.json").read_text(encoding="utf-8"))["auto_map"]
     assert not list(run.path.glob(".*"))
+
+
+def test_the_pictures_of_the_card_come_along(run: RunFolder) -> None:
+    report_heads_of_run(run, progress=False)
+    folder = assemble(run)
+    assert [file.name for file in list_files(folder)] == sorted([*PUBLISHED, "heads.png", "attention.png"])
+    linked = set(re.findall(r"\]\(([\w.]+)\)", (folder / "README.md").read_text(encoding="utf-8")))
+    assert linked == {"curves.png", "heads.png", "attention.png"}
 
 
 def test_a_checkpoint_without_the_code_gets_it(run: RunFolder) -> None:

@@ -19,6 +19,7 @@ from transformers import (
 )
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
+from vaswani_transformer.inspection import head_worth
 from vaswani_transformer.inspection.head_worth import HeadWorth, attention_layers, head_names, masked
 from vaswani_transformer.inspection.heads import HeadName
 from vaswani_transformer.translation.translate import translate
@@ -129,6 +130,14 @@ def test_worth_is_bleu_of_the_masked_models_translations(model: MarianMTModel, t
         expected = corpus_bleu(translate(model, tokenizer, sources), [references], tokenize="char", force=True).score
     assert without.bleu == expected and 0 < without.p <= 1
     assert found.all_but(other) == without == found.without(head)  # of two heads, all but one is without the other
+
+
+def test_the_same_translations_are_no_sure_difference(
+    model: MarianMTModel, tokenizer: PreTrainedTokenizerBase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = HeadWorth(model, tokenizer, [("A man reads.", "Ein Mann liest.")], "de")
+    monkeypatch.setattr(head_worth, "translate", lambda *_, **__: list(found._whole))
+    assert found.without(HeadName("cross", 0, 0)) == (found.bleu, 1.0)
 
 
 def test_what_cannot_be_masked_is_told(tokenizer: PreTrainedTokenizerBase) -> None:

@@ -10,6 +10,7 @@ from safetensors.torch import load_file, save_file
 
 from vaswani_transformer.evaluation.scores import evaluate_run, score_lines
 from vaswani_transformer.files.json_files import read_json, write_json
+from vaswani_transformer.inspection.head_report import report_heads_of_run
 from vaswani_transformer.recipe import load_recipe
 from vaswani_transformer.report.markdown import text as markdown_text
 from vaswani_transformer.report.model_card import card_metadata, count_parameters, readable_duration, render_card, write_card
@@ -137,8 +138,13 @@ def test_the_card_says_what_the_files_say(run: RunFolder) -> None:
     assert "@inproceedings{vaswani2017attention" in text
 
 
-def test_the_card_is_well_formed_markdown(run: RunFolder) -> None:
-    text = render_card(run)
+TITLES = [
+    "Use it", "Results", "Sample translations", "Training data", "Architecture", "Optimisation", "Training cost",
+    "Limitations and biases", "Versions", "Citation",
+]  # fmt: skip
+
+
+def the_card_is_well_formed(text: str, titles: list[str]) -> None:
     assert "{{" not in text and "{%" not in text
     assert not re.search(r"[ \t]\n", text.replace("  \n", "")), "a line ends in blanks"
     assert "\n\n\n\n" not in text
@@ -146,11 +152,11 @@ def test_the_card_is_well_formed_markdown(run: RunFolder) -> None:
         rows = [re.split(r"(?<!\\)\|", row) for row in table.splitlines()]
         assert len({len(row) for row in rows}) == 1, table
         assert all(set(cell) <= set("-:") and cell for cell in rows[1][1:-1]), table
-    titles = re.findall(r"^## (.+)$", text, flags=re.MULTILINE)
-    assert titles == [
-        "Use it", "Results", "Sample translations", "Training data", "Architecture", "Optimisation", "Training cost",
-        "Limitations and biases", "Versions", "Citation",
-    ]  # fmt: skip
+    assert re.findall(r"^## (.+)$", text, flags=re.MULTILINE) == titles
+
+
+def test_the_card_is_well_formed_markdown(run: RunFolder) -> None:
+    the_card_is_well_formed(render_card(run), TITLES)
 
 
 def test_no_number_stands_in_the_template() -> None:
@@ -272,6 +278,44 @@ def test_the_picture_lies_beside_the_card_and_is_linked(run: RunFolder, tmp_path
     card = write_card(run, tmp_path / "cards" / "toy.md")
     assert "](toy.png)" in card.read_text(encoding="utf-8")
     assert card.with_suffix(".png").read_bytes() == run.curves.read_bytes()
+
+
+def test_what_heads_do_and_are_worth_is_in_the_card(run: RunFolder, tmp_path: Path) -> None:
+    heads = report_heads_of_run(run, progress=False)
+    plain = render_card(run)
+    assert plain.count("| even attention |") == 3 and "Without it" not in plain
+    for number, head in enumerate(heads["heads"]):
+        head["worth"] = {"bleu": 30 - number, "difference": -number, "p": 0.5 if number < 5 else 0.001}
+    heads |= {"bleu": {"score": 30.0, "signature": "nrefs:1|tok:none", "resamples": 1000}}
+    heads |= {"layers": [{"kind": "cross", "layer": 0, "head": 1, "bleu": 2.5, "difference": -27.5, "p": 0.001}]}
+    write_json(run.heads, heads)
+    text = render_card(run)
+    the_card_is_well_formed(text, [*TITLES[:5], "What the heads do", *TITLES[5:]])
+    section = text.split("## What the heads do")[1].split("## Optimisation")[0]
+    rows = [line for line in section.splitlines() if line.startswith("| 1.")]
+    assert [" 30.00 | +0.00 |" in row for row in rows] == [True] + [False] * 5
+    assert rows[5].endswith("| 25.00 | -5.00\\* |") and "| Cross-attention, 1 | 1.2 | 2.50 | -27.50\\* |" in section
+    first = heads["heads"][0]
+    assert f"**{first['measures'][first['outstanding']]:.2f}**" in rows[0]
+    assert "](heads.png)" in section and "](attention.png)" in section and "p < 0.01 in a" in section
+
+    card = write_card(run, tmp_path / "cards" / "toy.md")
+    assert all(f"](toy{end}.png)" in card.read_text(encoding="utf-8") for end in ("", "_heads", "_attention"))
+    assert card.with_name("toy_heads.png").read_bytes() == run.heads_picture.read_bytes()
+    assert card.with_name("toy_attention.png").read_bytes() == run.attention_picture.read_bytes()
+    assert write_card(run) == run.card and run.heads_picture.is_file()
+
+
+def test_heads_of_other_weights_make_no_card(run: RunFolder) -> None:
+    heads = report_heads_of_run(run, progress=False)
+    write_json(run.heads, heads | {"weights_sha256": {"model.safetensors": "0" * 64}})
+    with pytest.raises(ValueError, match=r"heads\.json was made with other weights than \S+; measure .* \(vaswani heads \S+\), or remove"):
+        write_card(run)
+    write_json(run.heads, heads)
+    run.attention_picture.unlink()
+    with pytest.raises(FileNotFoundError, match=r"attention\.png, which does not exist yet: measure the heads again"):
+        write_card(run)
+    assert not run.card.exists()
 
 
 def test_parameters_are_counted_from_the_weights(run: RunFolder) -> None:

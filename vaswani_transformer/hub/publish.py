@@ -52,7 +52,7 @@ CODE_FILES = (
 )
 FORMER_CODE_FILES = ("bare_layer.py",)
 """Further code files in checkpoints of earlier versions."""
-DOCUMENTS = ("README.md", "curves.png", "evaluation.json")
+DOCUMENTS = ("README.md", "curves.png", "heads.png", "attention.png", "evaluation.json")
 _PACKAGE = Path(__file__).parents[1]
 _FIRST_SENTENCE = "A man is reading a book."
 

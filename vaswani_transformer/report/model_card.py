@@ -1,14 +1,14 @@
 """The model card: the facts in a run's files, in the words of `model_cards/template.md`.
 
 The card owns no number. Architecture comes from `config.json`, search from `generation_config.json`, data and optimisation
-from `recipe.yaml`, results from `evaluation.json`, costs from the files of cleaning and training. A missing value is an
-error that names the file.
+from `recipe.yaml`, results from `evaluation.json`, costs from the files of cleaning and training, and what the attention heads do from
+`heads.json`, where it has been measured. A missing value is an error that names the file.
 """
 
 import math
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from huggingface_hub import EvalResult, ModelCardData
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -16,9 +16,12 @@ from safetensors import safe_open
 
 from ..data.sources import parse_corpus
 from ..evaluation.scores import ON_VALIDATION
-from ..files.atomic_file import write_text
+from ..files.atomic_file import write_bytes, write_text
 from ..files.checksums import file_sha256
 from ..files.json_files import read_json
+from ..inspection.figures import KINDS
+from ..inspection.head_picture import SURE
+from ..inspection.heads import MEASURES
 from ..recipe import Recipe, load_recipe
 from ..run_folder import TRANSFER, RunFolder
 from . import markdown
@@ -43,34 +46,55 @@ class Facts(dict[str, Any]):
         raise ValueError(f"{self.origin} has no `{key}`, which the model card needs; run the stage that writes this file again.")
 
 
+class Pictures(NamedTuple):
+    """The pictures that a card shows, where they lie."""
+
+    curves: Path
+    heads: Path
+    attention: Path
+
+    @classmethod
+    def beside(cls, card: Path) -> "Pictures":
+        """Beside a `README.md` under their names in a run, in a folder of cards under the card's own."""
+        run = RunFolder(card.parent)
+        if card.name == run.card.name:
+            return cls(run.curves, run.heads_picture, run.attention_picture)
+        named = [card.with_name(f"{card.stem}_{picture.name}") for picture in (run.heads_picture, run.attention_picture)]
+        return cls(card.with_suffix(".png"), *named)
+
+
 def write_card(run: RunFolder, card: Path | None = None, model_id: str | None = None) -> Path:
-    """Write the card of a run and the picture of its training beside it.
+    """Write the card of a run and its pictures beside it: of the training, and of the heads where they have been measured.
 
     Args:
         run: an evaluated run.
-        card: the file to write, `README.md` in the run's folder by default. The picture has the same name in a folder of cards, and is
-            `curves.png` beside a `README.md`.
+        card: the file to write, `README.md` in the run's folder by default. In a folder of cards, the picture of the training has the
+            card's name, and those of the heads begin with it.
         model_id: see `render_card`.
     """
     card = card or run.card
-    picture = card.with_name(run.curves.name) if card.name == run.card.name else card.with_suffix(".png")
-    text = render_card(run, model_id=model_id, picture=picture.name)
-    draw_curves(run.log, picture)
+    pictures = Pictures.beside(card)
+    text = render_card(run, model_id=model_id, pictures=pictures)
+    draw_curves(run.log, pictures.curves)
+    if run.heads.is_file():
+        for measured, shown in ((run.heads_picture, pictures.heads), (run.attention_picture, pictures.attention)):
+            if shown != measured:
+                write_bytes(shown, measured.read_bytes())
     write_text(card, text)
     return card
 
 
-def render_card(run: RunFolder, *, model_id: str | None = None, picture: str = "curves.png") -> str:
+def render_card(run: RunFolder, *, model_id: str | None = None, pictures: Pictures | None = None) -> str:
     """The card as Markdown with the Hub's metadata on top.
 
     Args:
         run: an evaluated run.
         model_id: the name that a reader loads: the repository's id, or the recipe's name while there is none.
-        picture: the link to the curves.
+        pictures: what the card links to; by default what lies beside the run's own card.
 
     Raises:
         FileNotFoundError: a stage has not run yet; the sentence says which.
-        ValueError: a file lacks a value that the card needs, or the scores do not belong to the weights.
+        ValueError: a file lacks a value that the card needs, or the scores, or the measures of the heads, do not belong to the weights.
     """
     recipe = load_recipe(_written(run.recipe, "train first"), in_run_folder=True)
     evaluation = _read(run.evaluation, f"evaluate the run first (vaswani evaluate {run.path})")
@@ -83,7 +107,7 @@ def render_card(run: RunFolder, *, model_id: str | None = None, picture: str = "
         .render(
             metadata=markdown.front_matter(card_metadata(recipe, evaluation)),
             model_id=model_id or recipe.name,
-            picture=picture,
+            pictures=pictures or Pictures.beside(run.card),
             recipe=recipe,
             origin=readable_origin(recipe.init_from),
             transfer=_read(run.initial / TRANSFER, "train first") if recipe.init_from else None,
@@ -99,6 +123,10 @@ def render_card(run: RunFolder, *, model_id: str | None = None, picture: str = "
             training=training,
             parameters=count_parameters(weights),
             weight_bytes=weights.stat().st_size,
+            heads=_heads(run, weights),
+            kinds=KINDS,
+            measures=MEASURES,
+            sure=SURE,
         )
     )
 
@@ -184,7 +212,9 @@ def card_environment() -> Environment:
         corpus=lambda corpus: markdown.Markdown(corpus.describe(markdown.code)),
         python=markdown.python,
         integer=lambda number: f"{number:,}",
+        markdown=markdown.Markdown,
         points=lambda number: f"{number:.2f}",
+        signed=lambda number: markdown.Markdown(f"{number:+.2f}"),
         scientific=lambda number: f"{number:.2e}",
         duration=readable_duration,
         megabytes=lambda number: f"{number / 1e6:,.1f} MB",
@@ -212,6 +242,19 @@ def _check_scores(run: RunFolder, weights: Path, training: Facts, evaluation: Fa
         raise ValueError(f"{run.evaluation} was made with other weights than {weights}; {again}.")
     if not evaluation["test_sets"]:
         raise ValueError(f"{run.evaluation} holds no scores; {again}.")
+
+
+def _heads(run: RunFolder, weights: Path) -> Facts | None:
+    """What the heads of these weights do, if it has been measured."""
+    if not run.heads.is_file():
+        return None
+    again = f"measure the heads again (vaswani heads {run.path})"
+    heads = _read(run.heads, again)
+    if heads["weights_sha256"].get(weights.name) != file_sha256(weights):
+        raise ValueError(f"{run.heads} was made with other weights than {weights}; {again}, or remove that file.")
+    for picture in (run.heads_picture, run.attention_picture):
+        _written(picture, again)
+    return heads
 
 
 def _facts(value: Any, origin: str) -> Any:
