@@ -12,7 +12,19 @@ import pytest
 import torch
 from hypothesis import strategies
 from torch import Tensor, nn
-from transformers import GenerationConfig, GPT2Config, GPT2LMHeadModel, MarianConfig, MarianMTModel, PreTrainedTokenizerBase
+from transformers import (
+    BertConfig,
+    EncoderDecoderConfig,
+    EncoderDecoderModel,
+    GenerationConfig,
+    GPT2Config,
+    GPT2LMHeadModel,
+    LEDConfig,
+    LEDForConditionalGeneration,
+    MarianConfig,
+    MarianMTModel,
+    PreTrainedTokenizerBase,
+)
 from transformers.modeling_outputs import BaseModelOutput
 
 import vaswani_transformer
@@ -203,8 +215,13 @@ def test_packed_weights(name: str, tokenizer: PreTrainedTokenizerBase) -> None:
     assert_maps(maps, plain.encoder, plain.decoder, plain.cross, tolerance=0.2 if name.endswith("int8") else 1e-5)
     assert_rows_are_distributions(maps, 1e-6)
     own = attention_maps(packed, tokenizer, SOURCE)
-    best = packed.generate(**tokenizer(SOURCE, return_tensors="pt"))[0]
-    assert own.target_text == tokenizer.decode(best, skip_special_tokens=True)
+    found = packed.generate(**tokenizer(SOURCE, return_tensors="pt"), return_dict_in_generate=True, output_attentions=True)
+    assert own.target_text == tokenizer.decode(found.sequences[0], skip_special_tokens=True)
+    # `generate` tells them by itself, though the packed search is not the one that does
+    told = [found.encoder_attentions, *found.decoder_attentions, *found.cross_attentions]
+    assert [len(layers) for layers in told] == [2] + [3] * (len(told) - 1)
+    assert all((layer.sum(-1) - 1).abs().max() < 1e-5 for layers in told for layer in layers)
+    assert (torch.cat(found.encoder_attentions) - own.encoder).abs().max() < 1e-5
 
 
 def test_adapters(tokenizer: PreTrainedTokenizerBase) -> None:
@@ -328,6 +345,9 @@ def test_models_without_what_is_to_be_seen(tokenizer: PreTrainedTokenizerBase, t
     with pytest.raises(ValueError, match="does not tell the weights of its encoder"):
         attention_maps(silent, tokenizer, SOURCE, "Ein Mann.")
     assert silent.config._attn_implementation == "sdpa"
+    windowed = LEDForConditionalGeneration(LEDConfig(vocab_size=400, attention_window=4, **SIZES))
+    with pytest.raises(ValueError, match="LED's encoder attends within windows"):
+        attention_maps(windowed, tokenizer, SOURCE)
     with pytest.raises(ValueError, match=r"in memory has 30\d tokens but the model embeds only 290"):
         attention_maps(ours(tokenizer, vocab_size=290), tokenizer, SOURCE)
     prefixed = peft.get_peft_model(
@@ -339,6 +359,18 @@ def test_models_without_what_is_to_be_seen(tokenizer: PreTrainedTokenizerBase, t
     marian = translator("marian", tmp_path)
     with pytest.raises(ValueError, match=r"The source has \d+ tokens, and the model has positions for 64"):
         attention_maps(marian.model, marian.tokenizer, SOURCE * 20)
+
+
+def test_a_model_put_together_from_two(tokenizer: PreTrainedTokenizerBase) -> None:
+    sizes: dict[str, Any] = {"vocab_size": 400, "hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 8}
+    encoder = BertConfig(num_hidden_layers=2, **sizes)
+    decoder = BertConfig(num_hidden_layers=1, is_decoder=True, add_cross_attention=True, **sizes)
+    model = EncoderDecoderModel(EncoderDecoderConfig.from_encoder_decoder_configs(encoder, decoder))
+    model.generation_config.update(decoder_start_token_id=1, eos_token_id=2, pad_token_id=0)
+    maps = attention_maps(model, tokenizer, SOURCE, max_new_tokens=3)
+    assert maps.encoder.shape[0] == 2 and maps.decoder.shape[0] == maps.cross.shape[0] == 1
+    assert_rows_are_distributions(maps, 1e-5)
+    assert set(implementations(model)) == {"sdpa"}
 
 
 def test_it_is_a_public_name() -> None:

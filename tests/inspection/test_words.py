@@ -49,7 +49,7 @@ def seen(*names: str, decoder: decoders.Decoder | None = None) -> tuple[list[str
         ("한국어 문장", "한국어|문장"),
         ("नमस्ते दुनिया", "नमस्ते|दुनिया"),
         ("שלום עולם! مرحبا؟", "שלום|עולם|!|مرحبا|؟"),
-        ("👍🏽 👨‍👩‍👧 🇩🇪🇫🇷", "👍🏽|👨‍👩‍👧|🇩🇪|🇫🇷"),
+        ("👍🏽 👨‍👩‍👧 🇩🇪🇫🇷 😀😀", "👍🏽|👨‍👩‍👧|🇩🇪|🇫🇷|😀|😀"),
         ("Größe e\u0301te", "Größe|e\u0301te"),
         ("<b>x</b> https://x.org a@b.de", "<|b|>|x|<|/|b|>|https|:|//|x.org|a|@|b.de"),
         ("  two \n\n lines\t", "two|lines"),

@@ -142,9 +142,9 @@ def candidate_maps(
 ) -> list[AttentionMaps]:
     """The maps of the `count` best translations of `source`, best first.
 
-    Each has the score that the search ranked it by: under the paper's search log P(Y | X) / ((5 + |Y|) / 6)^alpha, under Hugging Face's
-    log P(Y | X) / |Y|^alpha. Samples (`do_sample=True`) are ranked by log P(Y | X). The search follows at least `count` beams. There are
-    fewer translations if the search finds fewer. `memory_limit` is for all of them together.
+    Each has the score that the search ranked it by: under the paper's search `log P(Y | X) / ((5 + |Y|) / 6)^alpha`, under Hugging Face's
+    `log P(Y | X) / |Y|^alpha`. Samples (`do_sample=True`) are ranked by `log P(Y | X)`. The search follows at least `count` beams. If it
+    finds fewer translations, there are fewer. `memory_limit` is for all of them together.
 
     The other arguments and the errors are those of `attention_maps`.
     """
@@ -211,9 +211,9 @@ def _maps(translating: Translating, inputs: Mapping[str, Any], translation: Tran
     )
 
 
-def _stacked(model: nn.Module, name: str, layers: tuple[Tensor | None, ...] | None, queries: int, keys: int) -> Tensor:
+def _stacked(model: nn.Module, name: str, layers: tuple[Any, ...] | None, queries: int, keys: int) -> Tensor:
     """The weights of all layers on the CPU, `[layers, heads, queries, keys]`."""
-    told = [layer for layer in layers or () if layer is not None]
+    told = [layer for layer in layers or () if isinstance(layer, Tensor)]
     if not told or len(told) < len(layers or ()):
         raise ValueError(f"{type(model).__name__} does not tell the weights of its {name}, so there is nothing to see.")
     shapes = {tuple(layer.shape) for layer in told}

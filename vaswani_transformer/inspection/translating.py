@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from transformers import FSMTTokenizer, PreTrainedTokenizerBase
+from transformers import FSMTTokenizer, PreTrainedConfig, PreTrainedTokenizerBase
 
 from ..languages import language_prefix, target_languages
 from ..pipeline_translation import TranslationPipeline, check_text, described
@@ -37,12 +37,16 @@ class Translating:
         """
         if not isinstance(model, nn.Module):
             raise ValueError(f"{type(model).__name__} is no model of PyTorch, and no other engine tells its weights; load the checkpoint.")
-        if not getattr(model.config, "is_encoder_decoder", False):
+        config: Any = model.config
+        if not getattr(config, "is_encoder_decoder", False):
             raise ValueError(
                 f"{type(model).__name__} has no encoder and decoder, so there is no attention over a source; use a sequence-to-sequence "
                 "model."
             )
-        check_tokenizer(tokenizer.name_or_path or "memory", tokenizer, model.config)
+        if config.model_type == "led":
+            raise ValueError("LED's encoder attends within windows, so it has no weight for every pair of tokens; use another model.")
+        own = getattr(config, "encoder", None)  # of a model put together from two
+        check_tokenizer(tokenizer.name_or_path or "memory", tokenizer, own if isinstance(own, PreTrainedConfig) else config)
         self.model: Any = model
         self.tokenizer = tokenizer
         self.is_multilingual = hasattr(tokenizer, "_build_translation_inputs")
@@ -50,7 +54,7 @@ class Translating:
             src_lang = src_lang or tokenizer.src_lang
             tgt_lang = tgt_lang or tokenizer.tgt_lang
         self.src_lang, self.tgt_lang = src_lang, tgt_lang
-        by_task = getattr(model.config, "task_specific_params", None) or {}
+        by_task = getattr(config, "task_specific_params", None) or {}
         task = f"translation_{src_lang}_to_{tgt_lang}"
         self.pipeline = TranslationPipeline(
             model=model, tokenizer=tokenizer, task=task if task in by_task else "translation", device=self.model.device

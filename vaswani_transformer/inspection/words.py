@@ -181,7 +181,8 @@ def _words_at(text: str) -> list[int | None]:
         if part.isspace():
             found += [None] * len(part)
         else:
-            is_again = part == before and unicodedata.category(part[0])[0] in "PS"
+            kind = unicodedata.category(part[0])
+            is_again = part == before and kind[0] in "PS" and kind != "So"  # of emoji, each says something
             number += not is_again
             found += [number] * len(part)
         before = part
