@@ -42,8 +42,18 @@ def test_a_model_is_measured_on_files(tmp_path: Path, asked: list[Any]) -> None:
     files = ["--source", str(tmp_path / "t.en"), "--target", str(tmp_path / "t.sv"), "--output", str(tmp_path / "out")]
     told = CliRunner().invoke(app, ["heads", "a/b", *files, "--target-language", "sv", "--sentences", "2"])
     assert told.exit_code == 0, told.stderr
-    text = HeadText("t.en", [("Yes.", "Ja."), ("A dog.", "En hund.")], "sv")
+    text = HeadText("t.en", [("Yes.", "Ja."), ("A dog.", "En hund.")], ("en", "sv"))
     assert asked == [("a/b", text, RunFolder(tmp_path / "out"), {"worth": False})]
+
+
+def test_figures_are_drawn_if_asked_for(run: Path, tmp_path: Path, asked: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    text = HeadText("validation", [("Yes.", "Ja.")], ("en", "de"))
+    monkeypatch.setattr(head_report, "validation_text", lambda run, sentences: text)
+    monkeypatch.setattr(head_report, "draw_dependencies", lambda *arguments: asked.append(arguments))
+    told = CliRunner().invoke(app, ["heads", str(run), "--figures", str(tmp_path / "figures")])
+    assert told.exit_code == 0, told.stderr
+    assert told.stdout.endswith(f"The figures are in {tmp_path / 'figures'}.\n")
+    assert asked[1:] == [(str(run / "averaged"), text, tmp_path / "figures")]
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ def test_a_run_is_measured_on_its_validation_set(run: RunFolder) -> None:
     report = report_heads_of_run(run, progress=False)
     assert read_json(run.heads) == report
     assert report["weights_sha256"] == {"model.safetensors": file_sha256(run.averaged / "model.safetensors")}
-    assert (report["text"]["name"], report["text"]["pairs"], report["text"]["language"]) == ("validation", 12, "de")
+    assert (report["text"]["name"], report["text"]["pairs"], report["text"]["languages"]) == ("validation", 12, ["en", "de"])
     assert (report["text"]["source_sha256"], report["text"]["reference_sha256"]) == (text_sha256(SOURCES), text_sha256(REFERENCES))
     assert [(head["kind"], head["layer"], head["head"]) for head in report["heads"]] == [(k, 0, h) for k in KINDS for h in range(2)]
     assert all(set(head["measures"]) == set(MEASURES) and head["worth"] is None for head in report["heads"])
@@ -34,7 +34,7 @@ def test_a_run_is_measured_on_its_validation_set(run: RunFolder) -> None:
 
 def test_the_example_is_the_first_sentence_of_median_length(run: RunFolder) -> None:
     pairs = [("The old dog sees the small cats.", "Ja."), ("The dog sees cats.", "Ja."), ("Dogs.", "Ja."), ("The dog sees dogs.", "Ja.")]
-    report = report_heads(run.averaged, HeadText("some", pairs, "de"), run, progress=False)
+    report = report_heads(run.averaged, HeadText("some", pairs, ("en", "de")), run, progress=False)
     assert (report["example"]["sentence"], report["example"]["source"]) == (1, "The dog sees cats.")
 
 

@@ -21,6 +21,7 @@ from ..provenance import command_line, versions
 from ..recipe import load_recipe
 from ..run_folder import RunFolder
 from ..translation.loading import load_checkpoint, local_folder
+from .dependencies import write_dependency_figures
 from .figures import KINDS, small_multiples, write_figure
 from .head_picture import draw_heads
 from .head_worth import RESAMPLES, HeadWorth, Worth
@@ -36,8 +37,8 @@ class HeadText:
 
     name: str
     pairs: Sequence[tuple[str, str]]
-    language: str
-    """Of the translations."""
+    languages: tuple[str, str]
+    """Of the sources and of the translations."""
     tokenized: bool = False
     lowercase: bool = False
     batch_tokens: int = 4096
@@ -49,7 +50,7 @@ class HeadText:
             "pairs": len(self.pairs),
             "source_sha256": text_sha256(source for source, _ in self.pairs),
             "reference_sha256": text_sha256(target for _, target in self.pairs),
-            "language": self.language,
+            "languages": list(self.languages),
             "tokenized": self.tokenized,
             "lowercase": self.lowercase,
         }
@@ -83,7 +84,7 @@ def validation_text(run: RunFolder, sentences: int | None = None) -> HeadText:
     corpus = recipe.data.validations[0]
     languages = recipe.languages_of(corpus)
     pairs = [(pair.source, pair.target) for pair in corpus.pairs(Path(recipe.data.root), languages)][:sentences]
-    return HeadText("validation", pairs, languages[1], corpus.tokenized, recipe.validation.lowercase, recipe.validation.batch_tokens)
+    return HeadText("validation", pairs, languages, corpus.tokenized, recipe.validation.lowercase, recipe.validation.batch_tokens)
 
 
 def report_heads(
@@ -119,7 +120,7 @@ def report_heads(
     folder = local_folder(model_name)
     model, tokenizer = load_checkpoint(folder)
     model.to(torch.accelerator.current_accelerator() or torch.device("cpu"))
-    asked = text.language if target_languages(tokenizer) else None
+    asked = text.languages[1] if target_languages(tokenizer) else None
     fits = corpus is not None and corpus.tokenizer_hash == tokenizer_hash(tokenizer)
     counts = _frequencies(corpus, model.config.vocab_size) if corpus is not None and fits else None
     measured = measure_heads(model, tokenizer, text.pairs, tgt_lang=asked, frequencies=counts, progress=progress)
@@ -139,7 +140,7 @@ def report_heads(
         _write(report, files)
         scoring = {"tokenized": text.tokenized, "lowercase": text.lowercase}
         settings: dict[str, Any] = {"target_language": asked, "batch_tokens": text.batch_tokens}
-        found = HeadWorth(model, tokenizer, text.pairs, text.language, **scoring, **settings)
+        found = HeadWorth(model, tokenizer, text.pairs, text.languages[1], **scoring, **settings)
         for _ in _add_worth(report, found, progress):
             write_json(files.heads, report)
     _write(report, files)
@@ -153,6 +154,14 @@ def _measures(measured: MeasuredHeads) -> dict[str, Any]:
         for name, values in measured.heads.items()
     ]
     return {"chance": measured.chance, "queries": measured.queries, "heads": heads, "layers": [], "bleu": None}
+
+
+def draw_dependencies(model_name: str | Path, text: HeadText, folder: Path, *, progress: bool = True) -> list[dict[str, Any]]:
+    """Figures 3 to 5 of the paper for any encoder-decoder; see `dependencies.write_dependency_figures`."""
+    model, tokenizer = load_checkpoint(local_folder(model_name))
+    model.to(torch.accelerator.current_accelerator() or torch.device("cpu"))
+    asked = text.languages[1] if target_languages(tokenizer) else None
+    return write_dependency_figures(model, tokenizer, text.pairs, folder, language=text.languages[0], tgt_lang=asked, progress=progress)
 
 
 def heads_table(report: Mapping[str, Any]) -> str:
