@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -207,6 +208,17 @@ def test_every_family_and_every_setting_as_before(name: str, tmp_path: Path) -> 
     assert level.read == (*begins, "Für", "dich", ",", "mein", "Kind", "!")
 
 
+def test_threads_put_back_their_own_settings(tmp_path: Path) -> None:
+    model, tokenizer, _ = translator("nllb", tmp_path)
+    languages = ["deu_Latn", "fra_Latn", "zho_Hans"] * 3
+    expected = {language: attention_maps(model, tokenizer, SOURCE, tgt_lang=language).cross for language in languages}
+    model.train()
+    with ThreadPoolExecutor(3) as pool:
+        found = list(pool.map(lambda language: attention_maps(model, tokenizer, SOURCE, tgt_lang=language).cross, languages))
+    assert all(torch.equal(cross, expected[language]) for cross, language in zip(found, languages, strict=True))
+    assert model.training and set(implementations(model)) == {"sdpa"} and tokenizer.tgt_lang == "deu_Latn"
+
+
 @pytest.mark.parametrize("name", ["vaswani", "vaswani-int8"])
 def test_packed_weights(name: str, tokenizer: PreTrainedTokenizerBase) -> None:
     plain = attention_maps(ours(tokenizer).float(), tokenizer, SOURCE, "Ein Mann liest.")
@@ -311,7 +323,7 @@ def test_unusual_text_is_looked_at(tokenizer: PreTrainedTokenizerBase, text: str
 def bad_calls() -> dict[str, tuple[dict[str, Any], str]]:
     return {
         "empty": ({"source": ""}, "The source is empty"),
-        "blank": ({"source": " \n"}, "The source is empty"),
+        "blank": ({"source": " \n"}, "The source is only white space"),
         "no target": ({"source": "a", "target": ""}, "The target is empty"),
         "half a pair": ({"source": "a\ud83d"}, "half a surrogate pair at character 2"),
         "half a pair in the target": ({"source": "a", "target": "\udc00"}, "The target holds half a surrogate pair"),

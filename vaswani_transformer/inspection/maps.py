@@ -1,5 +1,6 @@
 """The attention weights of one translation, for every encoder-decoder of transformers."""
 
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -13,6 +14,9 @@ from .translating import Translating, Translation
 from .words import Places, labels, units_of, words_of
 
 Level = Literal["subword", "word"]
+
+_LOCK = threading.RLock()
+"""Held while settings of a model or tokenizer are changed: two threads would put back each other's."""
 
 MEMORY_LIMIT = 4 * 2**30
 """The most bytes that maps may take unless the caller allows more: 4 GiB, what a laptop can spare.
@@ -101,6 +105,7 @@ def attention_maps(
     the settings of the checkpoint, which for our own models are the paper's search. The weights are then those of one pass over the
     finished translation, which at each step sees what the search saw on the way to it, whatever beams it came through. This pass runs the
     model's own eager formula without dropout; the attention implementation and the training mode are put back, after an error, too.
+    (Meanwhile no other thread should run the model, except through this function.)
 
     The numbers are those that the model computes with, in float32 or, of a float64 model, float64. In a model of fewer bits, a row sums
     to 1 as closely as those bits allow. With int8 weights, the pass over a whole translation rounds otherwise than the search did.
@@ -166,17 +171,18 @@ def _all_maps(
     memory_limit: int | None,
     search: dict[str, Any],
 ) -> list[AttentionMaps]:
-    translating = Translating(model, tokenizer, *languages)
-    inputs = translating.read(source)
-    read = inputs["input_ids"].shape[1]
-    with torch.no_grad(), at_rest(model):
-        check_size(model, "source", read, 0, memory_limit)
-        own = [] if target is None else [translating.given(target, inputs, search)]
-        translations = own or translating.found(inputs, count, search)
-        for translation in translations:
-            limit = None if memory_limit is None else memory_limit // len(translations)
-            check_size(model, "translation" if target is None else "target", read, len(translation.ids) - 1, limit)
-        maps = [_maps(translating, inputs, translation, source, target) for translation in translations]
+    with _LOCK:
+        translating = Translating(model, tokenizer, *languages)
+        inputs = translating.read(source)
+        read = inputs["input_ids"].shape[1]
+        with torch.no_grad(), at_rest(model):
+            check_size(model, "source", read, 0, memory_limit)
+            own = [] if target is None else [translating.given(target, inputs, search)]
+            translations = own or translating.found(inputs, count, search)
+            for translation in translations:
+                limit = None if memory_limit is None else memory_limit // len(translations)
+                check_size(model, "translation" if target is None else "target", read, len(translation.ids) - 1, limit)
+            maps = [_maps(translating, inputs, translation, source, target) for translation in translations]
     if count > 1 and all(one.score is None for one in maps):
         maps = [replace(one, score=float(one.log_probabilities.sum())) for one in maps]
         maps.sort(key=lambda one: -(one.score or 0.0))
@@ -191,7 +197,7 @@ def _maps(translating: Translating, inputs: Mapping[str, Any], translation: Tran
         outputs = model(**read, decoder_input_ids=ids[None, :-1], output_attentions=True, use_cache=False, return_dict=True)
     source_ids, target_ids = inputs["input_ids"][0].tolist(), ids.tolist()
     queries, keys = len(target_ids) - 1, len(source_ids)
-    log_probabilities = _at_least_float32(outputs.logits[0]).log_softmax(-1).gather(-1, ids[1:, None])[:, 0]
+    log_probabilities = _at_least_float32(outputs.logits[0].cpu()).log_softmax(-1).gather(-1, ids[1:, None].cpu())[:, 0]
     return AttentionMaps(
         source=units_of(tokenizer, source_ids, "source"),
         target=units_of(tokenizer, target_ids[1:]),
@@ -199,7 +205,7 @@ def _maps(translating: Translating, inputs: Mapping[str, Any], translation: Tran
         encoder=_stacked(model, "encoder", outputs.encoder_attentions, keys, keys),
         decoder=_stacked(model, "decoder", outputs.decoder_attentions, queries, queries),
         cross=_stacked(model, "attention over the source", outputs.cross_attentions, queries, keys),
-        log_probabilities=log_probabilities.cpu(),
+        log_probabilities=log_probabilities,
         source_text=source,
         target_text=target
         if target is not None
@@ -266,14 +272,15 @@ def eager(model: nn.Module) -> Iterator[None]:
 
     It is set on every configuration in the model, of which T5 has three: the whole's, the encoder's and the decoder's.
     """
-    before = [(config, config._attn_implementation) for config in _configurations(model)]
-    for config, _ in before:
-        config._attn_implementation_internal = "eager"  # the plain name would set those of sub-configurations, too
-    try:
-        yield
-    finally:
-        for config, implementation in before:
-            config._attn_implementation_internal = implementation
+    with _LOCK:
+        before = [(config, config._attn_implementation) for config in _configurations(model)]
+        for config, _ in before:
+            config._attn_implementation_internal = "eager"  # the plain name would set those of sub-configurations, too
+        try:
+            yield
+        finally:
+            for config, implementation in before:
+                config._attn_implementation_internal = implementation
 
 
 def _configurations(model: nn.Module) -> list[Any]:

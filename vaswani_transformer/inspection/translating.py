@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from transformers import FSMTTokenizer, PreTrainedConfig, PreTrainedTokenizerBase
 
 from ..languages import language_prefix, target_languages
-from ..pipeline_translation import TranslationPipeline, check_text, described
+from ..pipeline_translation import TranslationPipeline, check_text
 from ..search_settings import check_numbers
 from ..translation.loading import check_tokenizer
 
@@ -57,7 +57,10 @@ class Translating:
         by_task = getattr(config, "task_specific_params", None) or {}
         task = f"translation_{src_lang}_to_{tgt_lang}"
         self.pipeline = TranslationPipeline(
-            model=model, tokenizer=tokenizer, task=task if task in by_task else "translation", device=self.model.device
+            model=model,
+            tokenizer=tokenizer,
+            task=task if task in by_task else "translation",
+            device=None if hasattr(model, "hf_device_map") else self.model.device,  # which Accelerate has chosen there
         )
         self._check_languages(task in by_task)
 
@@ -197,7 +200,7 @@ def check_filled(text: Any, what: str) -> None:
     """Refuse what is not text, and text in which there is nothing to see."""
     check_text(text, f"The {what}")
     if not text.strip():
-        raise ValueError(f"The {what} is empty ({described(text)}); give a sentence.")
+        raise ValueError(f"The {what} is {'only white space' if text else 'empty'}; give a sentence.")
 
 
 def language_id(tokenizer: Any, language: str) -> int | None:
