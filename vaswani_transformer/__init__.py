@@ -12,13 +12,19 @@ from .late_registration import register_with_transformers
 
 if TYPE_CHECKING:
     from .inspection.alignment import align
+    from .inspection.attribution import attribute
     from .inspection.maps import attention_maps
     from .registration import TranslationPipeline, VaswaniConfig, VaswaniForConditionalGeneration, VaswaniModel, train_tokenizer
     from .training.python_api import train
 
 __version__ = "0.2.0"
 
-_ROOMS = {"align": "inspection.alignment", "attention_maps": "inspection.maps", "train": "training.python_api"}
+_ROOMS = {
+    "align": "inspection.alignment",
+    "attention_maps": "inspection.maps",
+    "attribute": "inspection.attribution",
+    "train": "training.python_api",
+}
 """Where a public name is that `registration` does not have."""
 
 __all__ = [
@@ -28,6 +34,7 @@ __all__ = [
     "VaswaniModel",
     "align",
     "attention_maps",
+    "attribute",
     "train",
     "train_tokenizer",
 ]

@@ -33,6 +33,7 @@ KINDS: dict[Kind, str] = {"encoder": "Encoder self-attention", "decoder": "Decod
 FORMATS = (".png", ".svg")
 
 _COLOURS = "Blues"  # one hue, whose lightness falls evenly: it also reads in grey and without colour vision
+_SIGNED_COLOURS = "RdBu"
 _INK, _FAINT, _LINE = "#222222", "#666666", "#d0d4da"
 _CELL = 0.21
 """Inches a unit, while there is room."""
@@ -116,6 +117,22 @@ def single_map(maps: AttentionMaps, kind: Kind = "cross", layer: int = -1, head:
     layers, heads = weights.shape[:2]
     of_layer = weights[_place(layer, layers, "layer")]
     shown = of_layer.mean(0) if head is None else of_layer[_place(head, heads, "head")]
+    return _one_map(shown, queries, keys, KINDS[kind], titled=False)
+
+
+def heat_map(weights: Tensor, rows: Sequence[str], columns: Sequence[str], title: str) -> Figure:
+    """Draw any weights as `single_map` draws attention, with a title. Weights below 0 are red, above 0 blue.
+
+    Args:
+        weights: `[rows, columns]`.
+        rows: what each row is, from top to bottom.
+        columns: what each column is, from left to right.
+        title: of the picture.
+    """
+    return _one_map(weights.detach().float().cpu(), _Side("written", rows), _Side("read", columns), title, titled=True)
+
+
+def _one_map(shown: Tensor, queries: _Side, keys: _Side, title: str, titled: bool) -> Figure:
     size = _panel_size(queries.units, keys.units, 6.5, 8.0, wide=0.6, tall=0.4)
     crowded = max(map(len, map(_short, keys.units))) * 0.6 * size.points > 72 * size.width / len(keys.units)
     figure, every = _new_figure(1, 1, size, _margin(queries.units, size) + 1.0, _margin(keys.units, size) * crowded + 0.5)
@@ -131,12 +148,12 @@ def single_map(maps: AttentionMaps, kind: Kind = "cross", layer: int = -1, head:
         for row in range(1, shown.shape[0]):
             axes.axhline(row - 0.5, color="#eef0f3", linewidth=0.6)
     if min(size.width / shown.shape[1], 1.4 * size.height / shown.shape[0]) > 0.4:
-        for row, column in torch.nonzero(shown >= 0.1).tolist():
-            colour = "white" if scale(float(shown[row, column])) > 0.55 else _INK
+        for row, column in torch.nonzero(shown.abs() >= 0.1).tolist():
+            colour = "white" if scale(abs(float(shown[row, column]))) > (0.55 if _is_signless(scale) else 0.8) else _INK
             axes.text(column, row, f"{shown[row, column]:.0%}", ha="center", va="center", color=colour, fontsize=8.5)
     _bar(figure, scale, [axes])
-    if not size.points:
-        _caption(figure, KINDS[kind], queries, keys, with_counts=True)
+    if titled or not size.points:
+        _caption(figure, title, queries, keys, with_counts=not size.points)
     return figure
 
 
@@ -186,9 +203,22 @@ def _place(number: int, count: int, what: str) -> int:
 
 
 def _scale(weights: Tensor) -> Normalize:
-    """From 0 to the largest weight, rounded up to a tenth; by square roots where a row shares its weight among many."""
-    brightest = max(0.1, math.ceil(float(weights.max()) * 10 - 1e-6) / 10)
+    """From 0 to the largest weight, rounded up to a tenth; by square roots where a row shares its weight among many.
+
+    Weights below 0 are as dark as those above.
+    """
+    brightest = max(0.1, math.ceil(float(weights.abs().max()) * 10 - 1e-6) / 10)
+    if weights.min() < 0:
+        return Normalize(-brightest, brightest)
     return PowerNorm(0.5, 0, brightest) if weights.shape[-1] > _MANY else Normalize(0, brightest)
+
+
+def _is_signless(scale: Normalize) -> bool:
+    return not scale.vmin
+
+
+def _colours(scale: Normalize) -> str:
+    return _COLOURS if _is_signless(scale) else _SIGNED_COLOURS
 
 
 def _panel_size(
@@ -213,7 +243,7 @@ def _new_figure(rows: int, columns: int, panel: _PanelSize, beside: float, above
 
 
 def _heat(axes: Axes, weights: Tensor, scale: Normalize) -> None:
-    axes.imshow(weights.numpy(), cmap=_COLOURS, norm=scale, aspect="auto", interpolation="nearest")
+    axes.imshow(weights.numpy(), cmap=_colours(scale), norm=scale, aspect="auto", interpolation="nearest")
     axes.spines[:].set(color=_LINE, linewidth=0.6)
     axes.tick_params(length=0, pad=2)
     axes.set_xticks([])
@@ -234,10 +264,10 @@ def _short(unit: str) -> str:
 
 
 def _bar(figure: Figure, scale: Normalize, axes: list[Axes]) -> None:
-    drawn = ScalarMappable(scale, _COLOURS)
+    drawn = ScalarMappable(scale, _colours(scale))
     bar = figure.colorbar(drawn, ax=axes, fraction=0.03, pad=0.02, shrink=0.9, aspect=30, format=PercentFormatter(1, decimals=0))
     end = scale.vmax or 1.0
-    bar.set_ticks([0, end / (2 if type(scale) is Normalize else 4), end])
+    bar.set_ticks([0, end / (2 if type(scale) is Normalize else 4), end] if _is_signless(scale) else [-end, 0, end])
     bar.outline.set(color=_LINE, linewidth=0.6)
     bar.ax.tick_params(length=0, labelsize=7, labelcolor=_FAINT, pad=3)
     bar.ax.minorticks_off()
