@@ -47,6 +47,14 @@ if [ ! -d "$TRANSFORMERS_SOURCE/tests" ]; then
     tar -xzf "$TRANSFORMERS_SOURCE"/*.tar.gz -C "$TRANSFORMERS_SOURCE" --strip-components 1
 fi
 
+# What a page that translates in the browser needs comes from npm; without npm, its tests skip.
+if command -v npm >/dev/null; then
+    export VASWANI_BROWSER_PACKAGES=$PWD/.venv/browser-packages
+    .venv/bin/python -c 'import pathlib, sys
+from vaswani_transformer.hub.browser_packages import provide_packages
+provide_packages(pathlib.Path(sys.argv[1]))' "$VASWANI_BROWSER_PACKAGES"
+fi
+
 .venv/bin/ruff check .
 .venv/bin/ruff format --check .
 .venv/bin/mypy

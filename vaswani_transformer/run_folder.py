@@ -119,3 +119,8 @@ class RunFolder:
     def space(self) -> Path:
         """The Space that shows the model: a folder that goes to the Hub as it is."""
         return self.path / "space"
+
+    @property
+    def static_space(self) -> Path:
+        """A translator for a visitor's browser, which goes to the Hub as a Space."""
+        return self.path / "static_space"

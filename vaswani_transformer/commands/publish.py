@@ -17,6 +17,7 @@ def publish(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Stop before the upload.")] = False,
     allow_useless: Annotated[bool, typer.Option("--allow-useless", help="Upload even a model that translates nothing of use.")] = False,
     space: Annotated[bool, typer.Option("--space", help="A Space instead: a page that translates, by Gradio.")] = False,
+    static_space: Annotated[bool, typer.Option("--static-space", help="A Space that translates in the visitor's browser.")] = False,
     model_id: Annotated[str | None, typer.Option(metavar="USER/MODEL", help="For a Space's card: the model's own repository.")] = None,
     show: Annotated[int, typer.Option(min=0, metavar="N", help="Of a run: show N translations of each test set, and all places.")] = 0,
 ) -> None:
@@ -26,22 +27,30 @@ def publish(
     vaswani publish runs/my_pair --dry-run
     vaswani publish runs/my_pair --repo-id USER/MODEL
     vaswani publish runs/my_pair --space --model-id USER/MODEL --repo-id USER/SPACE
+    vaswani publish runs/my_pair --static-space --repo-id USER/SPACE
 
     The folder, a run's or one assembled before, is loaded in a new process without this package and translates a sentence there before
-    anything leaves this machine. A Space is started in a clean folder, and translates there. Log in with `hf auth login`, or set HF_TOKEN.
+    anything leaves this machine. A Space is started in a clean folder, and translates there; a static one needs no server of its own, and
+    translates under node and in Chromium. Log in with `hf auth login`, or set HF_TOKEN.
     """
     from ..hub.publish import PublishError
     from ..hub.publish import publish as publish_folder
     from ..run_folder import RunFolder
 
-    if space and show:
-        raise typer.BadParameter("--show prints translations of a published model; leave it out with --space.")
+    if space and static_space:
+        raise typer.BadParameter("--space and --static-space are two kinds of Spaces; give one of them.")
+    if (space or static_space) and show:
+        raise typer.BadParameter("--show prints translations of a published model; leave it out with a Space.")
     how: dict[str, Any] = {"private": private, "revision": revision, "dry_run": dry_run, "allow_useless": allow_useless}
     try:
         if space:
             from ..hub.space import publish_space
 
             publish_space(folder, repo_id, model_id=model_id, **how)
+        elif static_space:
+            from ..hub.static_space import publish_static_space
+
+            publish_static_space(folder, repo_id, model_id=model_id, **how)
         else:
             publish_folder(folder, repo_id, **how)
     except PublishError as error:
