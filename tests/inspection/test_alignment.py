@@ -1,6 +1,7 @@
 """Alignments: hand-made attention whose links are known, error rates computed by hand, and real models end to end."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 import torch
@@ -85,6 +86,15 @@ def test_control_tokens_never_align() -> None:
     assert found.links == ((0, 0), (0, 1), (0, 2))
     named = alignment_of(maps_of([SINK]), ("</s>", "the"), layer=0, shifted=False)
     assert named.source == ("small", "doggy")
+
+
+def test_the_prefix_of_a_task_is_not_of_the_text() -> None:
+    maps = maps_of([ALIGNED])
+    found = alignment_of(replace(maps, source_text="small doggy"), layer=0, shifted=False)
+    assert found.source == ("small", "doggy")
+    assert found.links == ((0, 0), (0, 1), (1, 2))
+    other = alignment_of(replace(maps, source_text="another spelling"), layer=0, shifted=False)
+    assert other.source == ("the", "small", "doggy")
 
 
 def test_layer_and_head_are_those_asked_for() -> None:

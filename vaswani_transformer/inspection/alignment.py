@@ -180,7 +180,7 @@ def alignment_of(
     if layer is None or shifted is None:
         layer, shifted, _ = choose_layer([maps], control, layer=layer, head=head, shifted=shifted)
     weights = _chosen(maps, layer, head)
-    sources, targets = _text_words(maps.source, maps.source_words, control), _text_words(maps.target, maps.target_words, control)
+    sources, targets = _sides(maps, control)
     find: Callable[[Tensor, Places, Places, float | None], Iterator[tuple[int, int]]] = _by_word if level == "word" else _by_subword
     links = sorted(set(find(weights, sources, _queries(targets, shifted, len(weights)), threshold))) if sources else []
     return WordAlignment(labels(maps.source, sources), labels(maps.target, targets), tuple(links))
@@ -198,7 +198,7 @@ def choose_layer(
 
     Link each target subword to the source subword that it looks at most (A), and each source subword to the target subword that looks at
     it most (B). Attention that aligns gives the same links both ways; attention that does something else (a sink, the next word, a bit of
-    everything) does not. The agreement is 2 |A & B| / (|A| + |B|), the mean over the texts. Chen et al. 2020 choose layers by the
+    everything) does not. The agreement is `2 |A & B| / (|A| + |B|)`, the mean over the texts. Chen et al. 2020 choose layers by the
     agreement of two models, one for each direction of translation; this takes one model. No true alignment is needed.
 
     Args:
@@ -246,9 +246,16 @@ def _chosen(maps: AttentionMaps, layer: int, head: int | None) -> Tensor:
     return maps.cross[layer].mean(0) if head is None else maps.cross[layer, head]
 
 
-def _text_words(units: Sequence[str], words: Places, control: Collection[str]) -> Places:
-    """The words that stand for text."""
-    return tuple(places for places in words if not (len(places) == 1 and units[places[0]] in control))
+def _sides(maps: AttentionMaps, control: Collection[str]) -> tuple[Places, Places]:
+    """The words of the source, and of the target, that stand for text; a task's prefix (translate English to German:) is not the text's."""
+    sides = ((maps.source, maps.source_words), (maps.target, maps.target_words))
+    sources, targets = (
+        tuple(places for places in words if not (len(places) == 1 and units[places[0]] in control)) for units, words in sides
+    )
+    spelled, text = labels(maps.source, sources), "".join(maps.source_text.split())
+    before = "".join("".join(spelled).split()).removesuffix(text)
+    starts = {"".join(spelled[:count]): count for count in range(len(spelled))}
+    return sources[starts.get(before, 0) :], targets
 
 
 def _queries(targets: Places, shifted: bool, steps: int) -> Places:
@@ -257,7 +264,7 @@ def _queries(targets: Places, shifted: bool, steps: int) -> Places:
 
 
 def _agreement(maps: AttentionMaps, weights: Tensor, control: Collection[str], shifted: bool) -> float:
-    sources, targets = _text_words(maps.source, maps.source_words, control), _text_words(maps.target, maps.target_words, control)
+    sources, targets = _sides(maps, control)
     rows = [place for places in _queries(targets, shifted, len(weights)) for place in places]
     columns = [place for places in sources for place in places]
     if not rows or not columns:
@@ -309,8 +316,8 @@ def alignment_error_rate(
 ) -> ErrorRate:
     """How far alignments are from the true ones, over all sentences together (Och and Ney 2003, section 5).
 
-    With the found links A, the sure ones S and the possible ones P, which contain S: precision = |A & P| / |A|, recall = |A & S| / |S|,
-    AER = 1 - (|A & S| + |A & P|) / (|A| + |S|).
+    With the found links A, the sure ones S and the possible ones P, which contain S: precision is `|A & P| / |A|`, recall
+    `|A & S| / |S|`, and AER `1 - (|A & S| + |A & P|) / (|A| + |S|)`.
 
     Args:
         found: for each sentence its alignment, or its links: pairs of word indices from 0, source then target.
