@@ -1,7 +1,9 @@
 """Two small translators of random weights, whose translations are long and differ, and a server that translates with them."""
 
+import socket
+from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -11,6 +13,7 @@ from tests.browser import browser, page
 from tests.conftest import SENTENCES
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 from vaswani_transformer.data.bpe import train_tokenizer
+from vaswani_transformer.demo.translator import Limits
 
 __all__ = ["browser", "page"]
 
@@ -27,6 +30,36 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Folders:
     root = tmp_path_factory.mktemp("models")
     tokenizer = train_tokenizer(SENTENCES * 4, vocab_size=300)
     return Folders(_save_ours(root / "ours", tokenizer), _save_marian(root / "marian", tokenizer))
+
+
+class Server(NamedTuple):
+    """A running demo of both models, and the addresses of other machines that its process asked for."""
+
+    address: str
+    folders: Folders
+    limits: Limits
+    outside: list[str]
+
+
+@pytest.fixture(scope="session")
+def server(folders: Folders) -> Iterator[Server]:
+    pytest.importorskip("gradio", reason='the demo needs Gradio: pip install "vaswani_transformer[demo]"')
+    from vaswani_transformer.demo.server import running
+
+    outside: list[str] = []
+    limits = Limits(characters=5000, tokens=60, megabytes=1)
+    with pytest.MonkeyPatch.context() as patch:
+        connect = socket.socket.connect
+
+        def noted(self: socket.socket, address: Any) -> None:
+            if self.family in (socket.AF_INET, socket.AF_INET6) and address[0] not in ("127.0.0.1", "localhost", "::1"):
+                outside.append(str(address[0]))
+            return connect(self, address)
+
+        patch.setattr(socket.socket, "connect", noted)
+        patch.setenv("NO_PROXY", "127.0.0.1")
+        with running([folders.ours, folders.marian], limits=limits) as address:
+            yield Server(address, folders, limits, outside)
 
 
 def _save_ours(folder: Path, tokenizer: PreTrainedTokenizerBase) -> str:

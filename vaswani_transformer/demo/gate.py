@@ -16,7 +16,7 @@ Application = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None
 
 _PAGE = r"/|/config/?|/theme\.css|/favicon\.ico|/robots\.txt|/manifest\.json|/(assets|static|svelte)/.+"
 _API = (
-    r"/gradio_api/(info/?|app_id/?|theme\.css|startup-events|queue/(join|data)|cancel|reset/?|heartbeat/\w+|upload|upload_progress"
+    r"/gradio_api/(info/?|app_id/?|theme\.css|startup-events|queue/(join|data)|run/\w+/?|cancel|reset/?|heartbeat/\w+|upload|upload_progress"
     r"|call/(v2/)?\w+(/\w+)?|file=/.+)"
 )
 _KNOWN = re.compile(f"{_PAGE}|{_API}")

@@ -49,7 +49,7 @@ def progress(state: FileState) -> str:
     """A bar, with the rate and the time left."""
     rate = state.done / max(state.seconds, 1e-9)
     if state.result is not None:
-        failed = f"; {counted(state.failed, 'line')} could not be translated and stay empty" if state.failed else ""
+        failed = f"; {counted(state.failed, 'line')} could not be translated and stayed empty" if state.failed else ""
         return notice(f"{counted(state.done, 'line')} in {state.seconds:.1f} s{failed}. The result is ready to download.")
     if state.total is None:
         return notice(f"{counted(state.done, 'sentence')} translated, {rate:,.0f} a second …", "busy")

@@ -50,7 +50,7 @@ class Page:
             outputs = [target, status, best]
             run = gr.on([translate.click, source.submit], self.translate, [source, *settings], outputs, **self._computing("hidden"))
             stop.click(lambda: notice("Stopped."), None, status, cancels=[run], queue=False, api_visibility="private")
-        blocks.queue(max_size=self._limits.waiting, default_concurrency_limit=self._limits.at_once)
+        blocks.queue(api_open=False, max_size=self._limits.waiting, default_concurrency_limit=self._limits.at_once)
         return blocks
 
     def translate(self, text: str, *settings: Any) -> Iterator[tuple[Any, Any, Any]]:
@@ -138,7 +138,9 @@ class Page:
             translate = gr.Button("Translate", variant="primary", scale=2)
             stop = gr.Button("Stop", scale=1)
             gr.ClearButton([source, target], value="Clear", scale=1, api_visibility="private")
-        status = gr.HTML(notice(f"At most {self._limits.characters:,} characters at a time. Longer texts go through a file."))
+        status = gr.HTML(
+            notice(f"At most {self._limits.characters:,} characters at a time. Longer texts go through a file."), elem_id="status"
+        )
         if self._first.examples:
             gr.Examples(self._first.examples, source, label="Sentences to try", cache_examples=False, api_visibility="private")
         return source, target, translate, stop, status
@@ -201,7 +203,10 @@ class Page:
         with gr.Row():
             for name in self._translators:
                 with gr.Column():
-                    output = gr.Textbox(label=name, lines=5, max_lines=12, interactive=False, buttons=["copy"], elem_classes="text")
+                    output = gr.Textbox(
+                        label=name, lines=5, max_lines=12, interactive=False, buttons=["copy"],
+                        elem_classes="text", elem_id=f"compared-{name}",
+                    )  # fmt: skip
                     status = gr.HTML()
                 button.click(self.compare(name), [source, *settings], [output, status], **self._computing("hidden"))
 
@@ -211,7 +216,7 @@ class Page:
         gr.HTML(notice(f"One line comes out for every line that goes in. Files of up to {self._limits.megabytes} MB."))
         with gr.Row():
             upload = gr.File(label="File", file_types=[".txt", ".tsv", ".csv", ".jsonl"], type="filepath", height=150)
-            result = gr.File(label="Result", interactive=False, visible=False, height=150)
+            result = gr.File(label="Result", interactive=False, visible=False, height=150, elem_id="result")
         column = gr.Textbox(
             label="Column or field",
             info="Of .tsv and .csv by name or number, of .jsonl by name",

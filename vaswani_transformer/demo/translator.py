@@ -186,7 +186,7 @@ class Translator:
                 raise ValueError(f"`{name}` is {value}; this page takes at most {most}.")
         if request.split_language is not None:
             check_language(request.split_language)
-        if self.target_languages:
+        if not hasattr(self.tokenizer, "_build_translation_inputs"):  # else it has languages of its own
             language_prefix(self.tokenizer, request.target_language)
 
     def _search(self) -> dict[str, Any]:
