@@ -5,6 +5,8 @@ from html import escape
 from .file_translation import FileState
 from .translator import Sentence, State
 
+WAITING = '<p class="empty">Translate something: where each head looks in the sentence appears here.</p>'
+
 
 def notice(sentence: str, kind: str = "plain") -> str:
     """A line below the texts; `kind` is "plain", "busy" or "wrong"."""

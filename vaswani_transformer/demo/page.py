@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..translation.translate import Translation
 from .file_translation import translate_upload
-from .markup import alternatives, notice, progress, told
+from .markup import WAITING, alternatives, frame, notice, progress, told
 from .translator import Limits, Request, State, Translator
 
 if TYPE_CHECKING:
@@ -40,16 +40,22 @@ class Page:
             model = gr.Radio(list(self._translators), value=self._first.name, label="Model", visible=len(self._translators) > 1)
             source, target, translate, stop, status = self._texts()
             settings = self._settings(model)
-            with gr.Tab("Best translations"):
+            with gr.Tab("Attention") as attention:
+                number, picture = self._picture()
+            with gr.Tab("Best translations") as other:
                 best = gr.HTML(alternatives(()))
+            others = [other]
             if len(self._translators) > 1:
-                with gr.Tab("Compare models"):
+                with gr.Tab("Compare models") as other:
                     self._comparison(source, settings)
-            with gr.Tab("Translate a file"):
+                others.append(other)
+            with gr.Tab("Translate a file") as other:
                 self._files(settings)
+            others.append(other)
             outputs = [target, status, best]
             run = gr.on([translate.click, source.submit], self.translate, [source, *settings], outputs, **self._computing("hidden"))
-            stop.click(lambda: notice("Stopped."), None, status, cancels=[run], queue=False, api_visibility="private")
+            self._stops(stop, run, status)
+            self._draws(run, attention, others, number, [source, number, *settings], picture)
         blocks.queue(api_open=False, max_size=self._limits.waiting, default_concurrency_limit=self._limits.at_once)
         return blocks
 
@@ -66,6 +72,20 @@ class Page:
                 yield state.text, told(state, time.monotonic() - begun), best
         except _USERS as error:
             yield gr.skip(), notice(_sentence(error), "wrong"), gr.skip()
+
+    def attention(self, is_open: bool, text: str, number: float | None, *settings: Any) -> Any:
+        """The picture of one sentence's attention, if the tab is open."""
+        import gradio as gr
+
+        if not is_open:
+            return gr.skip()
+        if not text.strip():
+            return WAITING
+        try:
+            translator, request = self._request(text, *settings)
+            return frame(translator.attention(request, int(number or 1)), "Attention of each head")
+        except _USERS as error:
+            return notice(_sentence(error), "wrong")
 
     def compare(self, name: str) -> Callable[..., Iterator[tuple[Any, Any]]]:
         """A handler that translates with one of the models, by its own search."""
@@ -128,10 +148,10 @@ class Page:
 
         with gr.Row(equal_height=True):
             source = gr.Textbox(
-                label="Text", placeholder="Write or paste what to translate.", lines=7, max_lines=16, elem_classes="text", elem_id="source"
+                label="Text", placeholder="Write or paste what to translate.", lines=5, max_lines=16, elem_classes="text", elem_id="source"
             )
             target = gr.Textbox(
-                label="Translation", lines=7, max_lines=16, interactive=False, buttons=["copy"], autoscroll=False,
+                label="Translation", lines=5, max_lines=16, interactive=False, buttons=["copy"], autoscroll=False,
                 elem_classes="text", elem_id="target",
             )  # fmt: skip
         with gr.Row():
@@ -195,6 +215,28 @@ class Page:
         chosen = choice if choice in translator.target_languages else next(iter(translator.target_languages), None)
         return translator, Request(text, search, (language.strip() or "en") if split else None, chosen)
 
+    def _picture(self) -> tuple[Any, Any]:
+        import gradio as gr
+
+        with gr.Row():
+            number = gr.Number(1, precision=0, minimum=1, label="Sentence", scale=1, min_width=120)
+            with gr.Column(scale=5):
+                gr.HTML(notice("Lines lead from each word of the translation to the words of this sentence that a head looks at."))
+        return number, gr.HTML(WAITING, elem_id="attention")
+
+    def _draws(self, run: Any, attention: Any, others: list[Any], number: Any, inputs: list[Any], picture: Any) -> None:
+        """Draw attention while its tab is open: after each translation, and when another sentence is chosen."""
+        import gradio as gr
+
+        is_open = gr.State(True)
+        at_once: dict[str, Any] = {"queue": False, "api_visibility": "private", "show_progress": "hidden"}
+        draw: dict[str, Any] = {"fn": self.attention, "inputs": [is_open, *inputs], "outputs": picture, **self._computing("minimal")}
+        run.then(**draw)
+        number.change(**draw)
+        attention.select(lambda: True, None, is_open, **at_once).then(**draw)
+        for tab in others:
+            tab.select(lambda: False, None, is_open, **at_once)
+
     def _comparison(self, source: Any, settings: list[Any]) -> None:
         import gradio as gr
 
@@ -227,7 +269,13 @@ class Page:
             stop = gr.Button("Stop")
         bar = gr.HTML()
         run = button.click(self.translate_file, [upload, column, *settings], [bar, result], **self._computing("hidden", "files", 2))
-        stop.click(lambda: notice("Stopped."), None, bar, cancels=[run], queue=False, api_visibility="private")
+        self._stops(stop, run, bar)
+
+    @staticmethod
+    def _stops(button: Any, run: Any, status: Any) -> None:
+        """Let `button` end `run`, and then say so: in one event, the last states of the run would come behind it."""
+        ended = button.click(None, None, None, cancels=[run], queue=False, api_visibility="private")
+        ended.then(lambda: notice("Stopped."), None, status, queue=False, api_visibility="private", show_progress="hidden")
 
     def _computing(self, show_progress: str, queue: str = _QUEUE, limit: int | None = None) -> dict[str, Any]:
         return {

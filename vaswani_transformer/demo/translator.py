@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ..files.json_files import read_json
+from ..inspection.maps import candidate_maps
+from ..inspection.page import attention_page
 from ..languages import language_prefix, target_languages
 from ..pipeline_translation import DEFAULT_SETTINGS, check_text
 from ..sentence_splitting import check_language, join_sentences, split_sentences
@@ -18,6 +20,8 @@ from .live_search import LivePipeline
 
 _EVALUATION = "evaluation.json"
 _EXAMPLES = 4
+_LARGEST_PICTURE = 1_000_000
+"""Bytes that go to a visitor with each translation; the picture leaves out what does not fit, and says so."""
 
 
 @dataclass(frozen=True)
@@ -144,6 +148,27 @@ class Translator:
             show(State(_joined([one.hypotheses[0].text for one in done], gaps), tuple(done), len(sentences)))
 
         yield from Live(work)
+
+    def attention(self, request: Request, number: int) -> str:
+        """Draw where every head looks in one sentence and its best translations.
+
+        Args:
+            request: as many translations are drawn as its search asks for.
+            number: of the sentence, from 1; the last one for a larger number.
+
+        Returns:
+            A whole document of HTML, which needs nothing else.
+
+        Raises:
+            ValueError: see `translate`; or the model gives no attention, or the sentence is too long for a picture.
+        """
+        found, _ = self.sentences(request)
+        sentence = found[min(max(number, 1), len(found)) - 1]
+        search = {name: value for name, value in request.search.items() if name != "num_return_sequences"}
+        count = request.search.get("num_return_sequences", 1)
+        with self.lock:
+            maps = candidate_maps(self.model, self.tokenizer, sentence, count, tgt_lang=request.target_language, **search)
+        return attention_page(maps, "Attention", most_bytes=_LARGEST_PICTURE).html
 
     def sentences(self, request: Request) -> tuple[list[str], list[str]]:
         """The sentences of a text and the gaps around them, once everything about the request is known to be right.
