@@ -12,9 +12,9 @@ import torch
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from torch import Tensor
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedTokenizerBase
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
-import vaswani_transformer  # noqa: F401 (brings the model to transformers)
+from vaswani_transformer import attention_maps
 from vaswani_transformer.report.curves import write_png
 
 END = "(end)"
@@ -32,28 +32,10 @@ def parse() -> argparse.Namespace:
 def cross_attention(model_name: str, sentence: str, layer: int) -> tuple[list[str], list[str], Tensor]:
     """Words of the translation, words of the source, and the weights `[translation, source]`, whose rows sum to 1."""
     tokenizer = AutoTokenizer.from_pretrained(model_name)
-    model = AutoModelForSeq2SeqLM.from_pretrained(model_name, attn_implementation="eager").eval()
-    inputs = tokenizer(sentence, return_tensors="pt")
-    target = model.generate(**inputs)
-    with torch.no_grad():
-        weights = model(**inputs, decoder_input_ids=target[:, :-1], output_attentions=True).cross_attentions[layer][0].mean(0)
-    written, read = words(tokenizer, target[0, 1:]), words(tokenizer, inputs["input_ids"][0])
-    joined = torch.stack([weights[places].mean(0) for _, places in written])
-    joined = torch.stack([joined[:, places].sum(1) for _, places in read], dim=1)
-    return [word for word, _ in written], [word for word, _ in read], joined
-
-
-def words(tokenizer: PreTrainedTokenizerBase, ids: Tensor) -> list[tuple[str, list[int]]]:
-    """Each word, and the places of its pieces in `ids` `[T]`."""
-    found: list[tuple[str, list[int]]] = []
-    for place, piece in enumerate(tokenizer.decode([token]) for token in ids):
-        if int(ids[place]) == tokenizer.eos_token_id:
-            found.append((END, [place]))
-        elif found and piece.strip()[:1].isalnum() and not tokenizer.convert_ids_to_tokens(int(ids[place])).startswith("Ġ"):
-            found[-1] = (found[-1][0] + piece.strip(), [*found[-1][1], place])
-        else:
-            found.append((piece.strip(), [place]))
-    return found
+    model = AutoModelForSeq2SeqLM.from_pretrained(model_name)
+    maps = attention_maps(model, tokenizer, sentence, level="word")
+    written, read = ([END if word == tokenizer.eos_token else word for word in words] for words in (maps.target, maps.source))
+    return written, read, maps.cross[layer].mean(0)
 
 
 def draw(written: list[str], read: list[str], weights: Tensor) -> Figure:

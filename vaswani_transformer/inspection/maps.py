@@ -120,7 +120,8 @@ def attention_maps(
         src_lang: the source's language, for a multilingual model whose tokenizer has not been told it.
         tgt_lang: the target's language, likewise.
         memory_limit: the most bytes that the maps may take; `None` for any number.
-        search: settings of `generate` for the model's own translation, such as `num_beams`.
+        search: settings of `generate` for the model's own translation, such as `num_beams`; of a given target, only those of the decoder's
+            first tokens count.
 
     Raises:
         TypeError: source or target is no string.
