@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor
 from transformers import MarianMTModel, PreTrainedTokenizerBase
 
 import vaswani_transformer
+from tests.inspection.families import FAMILIES, translator
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 from vaswani_transformer.inspection.alignment import (
     WordAlignment,
@@ -274,6 +276,17 @@ def test_marian_with_several_texts_is_what_each_text_gives_alone(model: MarianMT
     assert [found.target[-2:] for found in given] == [("liest", "."), ("spielen", ".")]
     assert all({target for _, target in found.links} == set(range(len(found.target))) for found in given)
     assert align(model, tokenizer, []) == []
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_aligns_the_words_of_the_text_only(family: str, tmp_path: Path) -> None:
+    """Neither an end, nor a language, nor the prefix of a task is a word; every target word but a cut one has a link."""
+    model, tokenizer, _ = translator(family, tmp_path)
+    languages = {"src_lang": "en", "tgt_lang": "de"} if family == "t5" else {}
+    found = align(model, tokenizer, "A man reads the book.", "Ein Mann liest.", **languages)
+    assert (found.source, found.target) == (("A", "man", "reads", "the", "book", "."), ("Ein", "Mann", "liest", "."))
+    assert {target for _, target in found.links} == {0, 1, 2, 3}
+    assert {source for source, _ in found.links} <= set(range(6))
 
 
 def test_control_labels_are_those_of_the_maps(model: MarianMTModel, tokenizer: PreTrainedTokenizerBase) -> None:
