@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
 from PIL import Image
 from safetensors.torch import load_file, save_file
 
@@ -11,10 +12,18 @@ from vaswani_transformer.evaluation.scores import text_sha256
 from vaswani_transformer.files.checksums import file_sha256
 from vaswani_transformer.files.json_files import read_json, write_json
 from vaswani_transformer.inspection import head_report
+from vaswani_transformer.inspection.head_picture import draw_heads
 from vaswani_transformer.inspection.head_report import HeadText, heads_table, report_heads, report_heads_of_run
 from vaswani_transformer.inspection.head_worth import HeadWorth, Worth
 from vaswani_transformer.inspection.heads import KINDS, MEASURES, HeadName
 from vaswani_transformer.run_folder import RunFolder
+
+
+@pytest.fixture
+def empty_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drawing takes longer than all else."""
+    for name in ("draw_heads", "small_multiples"):
+        monkeypatch.setattr(head_report, name, lambda *_: Figure())
 
 
 def test_a_run_is_measured_on_its_validation_set(run: RunFolder) -> None:
@@ -32,12 +41,14 @@ def test_a_run_is_measured_on_its_validation_set(run: RunFolder) -> None:
     assert run.heads_picture.with_suffix(".svg").read_text(encoding="utf-8").startswith("<?xml")
 
 
+@pytest.mark.usefixtures("empty_pictures")
 def test_the_example_is_the_first_sentence_of_median_length(run: RunFolder) -> None:
     pairs = [("The old dog sees the small cats.", "Ja."), ("The dog sees cats.", "Ja."), ("Dogs.", "Ja."), ("The dog sees dogs.", "Ja.")]
     report = report_heads(run.averaged, HeadText("some", pairs, ("en", "de")), run, progress=False)
     assert (report["example"]["sentence"], report["example"]["source"]) == (1, "The dog sees cats.")
 
 
+@pytest.mark.usefixtures("empty_pictures")
 def test_worth_is_found_once(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stopped in the middle, the same call goes on; called again, it measures nothing twice."""
     asked: list[tuple[HeadName, ...]] = []
@@ -63,6 +74,7 @@ def test_worth_is_found_once(run: RunFolder, monkeypatch: pytest.MonkeyPatch) ->
     assert report_heads_of_run(run, progress=False)["bleu"] == report["bleu"]
 
 
+@pytest.mark.usefixtures("empty_pictures")
 def test_what_was_found_with_other_weights_or_text_is_not_kept(run: RunFolder) -> None:
     report = report_heads_of_run(run, progress=False)
     known = {**report, "bleu": {"score": 12.5, "signature": "s", "resamples": 1000}, "layers": [], "heads": [
@@ -78,6 +90,7 @@ def test_what_was_found_with_other_weights_or_text_is_not_kept(run: RunFolder) -
     assert again["bleu"] is None and again["heads"][0]["worth"] is None
 
 
+@pytest.mark.usefixtures("empty_pictures")
 def test_the_table_counts_from_1_and_marks_what_is_sure(run: RunFolder) -> None:
     report = report_heads_of_run(run, progress=False)
     plain = heads_table(report)
@@ -92,7 +105,8 @@ def test_the_table_counts_from_1_and_marks_what_is_sure(run: RunFolder) -> None:
         "BLEU with all heads: 21.25 (nrefs:1). * p < 0.01 (paired bootstrap).",
         "Only head 2 of layer 1, cross-attention: 3.00 -18.25*",
     ]
-    head_report.write_figure(head_report.draw_heads(report), run.heads_picture)  # a second column of panels
+    panels = draw_heads(report).axes
+    assert len(panels) == 6 and [len(panel.patches) for panel in panels[1::2]] == [2, 2, 2]
 
 
 def test_a_run_that_has_not_finished_is_told(tmp_path: Path) -> None:

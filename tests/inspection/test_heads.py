@@ -1,14 +1,17 @@
 """What heads do: by hand on small maps, and through a model, in batches or one by one."""
 
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
 from torch import Tensor
-from transformers import MarianMTModel, PreTrainedTokenizerBase
+from transformers import MarianMTModel, PreTrainedModel, PreTrainedTokenizerBase
 
+from tests.inspection.test_head_worth import bart, t5, vaswani
 from vaswani_transformer.inspection import heads as heads_module
 from vaswani_transformer.inspection.figures import Kind
+from vaswani_transformer.inspection.head_worth import head_names
 from vaswani_transformer.inspection.heads import (
     KINDS,
     MEASURES,
@@ -135,6 +138,17 @@ def test_batches_and_padding_change_nothing(
         assert together.chance[kind] == pytest.approx(alone.chance[kind], abs=1e-12)
     assert (together.sentences, together.source_tokens) == (4, sum(len(tokenizer(source).input_ids) for source, _ in PAIRS))
     assert model.config._attn_implementation == "sdpa" and not model.training
+
+
+@pytest.mark.parametrize("make", [vaswani, bart, t5])
+def test_other_models_are_measured(make: Callable[[int], PreTrainedModel], tokenizer: PreTrainedTokenizerBase) -> None:
+    model = make(len(tokenizer)).double()
+    model.generation_config.decoder_start_token_id = 1
+    found = measure_heads(model, tokenizer, PAIRS[:2])
+    assert list(found.heads) == head_names(model)
+    for name, values in found.heads.items():
+        assert all((values[share] is None) == (found.chance[name.kind][share] is None) for share in SHARES)
+        assert 0 < (values["entropy"] or 0) <= (found.chance[name.kind]["entropy"] or 0) + 1e-12
 
 
 def test_a_models_means_are_those_of_its_maps(model: MarianMTModel, tokenizer: PreTrainedTokenizerBase) -> None:
