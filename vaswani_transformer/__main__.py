@@ -11,7 +11,24 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from .commands import card, check, compare, convert, demo, evaluate, export, heads, info, new, publish, recipes, report, train, translate
+from .commands import (
+    card,
+    check,
+    compare,
+    convert,
+    demo,
+    evaluate,
+    export,
+    heads,
+    info,
+    look,
+    new,
+    publish,
+    recipes,
+    report,
+    train,
+    translate,
+)
 
 _USERS = (OSError, ValueError, ImportError, FloatingPointError, MemoryError)
 """Errors whose sentence tells the user what to do, here and in all of the package. (ImportError: an extra that is not installed.)"""
@@ -29,6 +46,7 @@ VERBS: dict[str, Callable[..., None] | typer.Typer] = {
     "card": card.card,
     "publish": publish.publish,
     "translate": translate.translate,
+    "look": look.look,
     "demo": demo.demo,
     "export": export.export,
     "convert": convert.app,

@@ -77,6 +77,11 @@ def load_checkpoint(folder: Path, dtype: torch.dtype | str = "auto", *, only_our
         model, loading = AutoModelForSeq2SeqLM.from_pretrained(folder, dtype=dtype, output_loading_info=True)
     except SafetensorError as error:
         raise ValueError(f"The weights in {folder} are damaged or incomplete ({error}); copy them again.") from error
+    except ValueError as error:
+        if not str(error).startswith("Unrecognized configuration class"):
+            raise
+        kind = read_json(folder / "config.json").get("model_type")
+        raise ValueError(f"{folder} holds a model of the type {kind!r}, which has no encoder and decoder; give a translator.") from error
     except RuntimeError as error:  # shapes
         raise ValueError(f"The weights in {folder} are not those of its config.json ({first_line(error)}); copy both again.") from error
     if loading["missing_keys"]:
