@@ -46,6 +46,7 @@ def marking() -> Iterator[None]:
 
 
 def is_marking() -> bool:
+    """Whether marks are asked for."""
     return _is_asked.get()
 
 
@@ -91,10 +92,12 @@ def inside(text: str, name: str) -> str:
 
 
 def is_marked(text: str) -> bool:
+    """Whether a word of `text` carries a mark."""
     return _BEGIN in text
 
 
 def word_and_marks(word: str) -> tuple[str, str]:
+    """A word without its marks, and the marks."""
     bare, begin, marks = word.partition(_BEGIN)
     return bare, begin + marks
 
