@@ -13,7 +13,7 @@ from tests.browser import browser, page
 from tests.conftest import SENTENCES
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 from vaswani_transformer.data.bpe import train_tokenizer
-from vaswani_transformer.demo.translator import Limits
+from vaswani_transformer.demo.limits import Limits
 
 __all__ = ["browser", "page"]
 

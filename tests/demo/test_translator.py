@@ -6,7 +6,8 @@ from transformers import pipeline
 
 from tests.conftest import SENTENCES
 from tests.demo.conftest import Folders
-from vaswani_transformer.demo.translator import Limits, Request, Translator, load_translators
+from vaswani_transformer.demo.limits import Limits
+from vaswani_transformer.demo.translator import Request, Translator, load_translators
 
 TEXT = "A man reads.  The house is old.\nTwo small dogs run along the beach."
 

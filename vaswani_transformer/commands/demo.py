@@ -26,10 +26,8 @@ def demo(
     several models beside each other. It asks no other machine for anything. Ctrl-C ends it. Needs Gradio: pip install
     "vaswani_transformer[demo]".
     """
-    from ..demo.server import require_gradio, serve
-
-    require_gradio()
-    from ..demo.translator import Limits
+    from ..demo.limits import Limits
+    from ..demo.server import serve
 
     limits = Limits(characters=max_characters, tokens=max_tokens, megabytes=max_megabytes, at_once=at_once)
     serve(folders, host=host, port=port, limits=limits, title=title, open_browser=not no_open)

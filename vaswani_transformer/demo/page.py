@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..translation.translate import Translation
 from .file_translation import translate_upload
+from .limits import Limits
 from .markup import WAITING, alternatives, frame, notice, progress, told
-from .translator import Limits, Request, State, Translator
+from .translator import Request, State, Translator
 
 if TYPE_CHECKING:
     import gradio as gr
@@ -173,16 +174,16 @@ class Page:
         languages = first.target_languages
         with gr.Accordion("Search settings", open=False):
             with gr.Row():
-                beams = gr.Slider(1, limits.beams, first.search["num_beams"], step=1, label="Beams", info="num_beams; 1 is greedy search")
+                beams = gr.Slider(1, limits.beams, first.search["num_beams"], step=1, label="Beams", info="num_beams")
                 penalty = gr.Slider(-1, 3, first.search["length_penalty"], step=0.05, label="Length penalty", info="length_penalty")
                 extra = gr.Slider(
                     0, limits.extra_length, first.search.get("extra_length", 0), step=1, label="Extra length",
-                    info="extra_length: tokens beyond the source", visible="extra_length" in first.search,
+                    info="extra_length", visible="extra_length" in first.search,
                 )  # fmt: skip
             with gr.Row():
                 count = gr.Slider(
-                    1, limits.beams, min(_SHOWN, limits.beams), step=1, label="Translations of a sentence",
-                    info="num_return_sequences; at most as many as beams",
+                    1, limits.beams, min(_SHOWN, limits.beams), step=1, label="Best translations",
+                    info="num_return_sequences",
                 )  # fmt: skip
                 split = gr.Checkbox(True, label="Sentence by sentence", info="Cut the text into sentences")
                 language = gr.Textbox(first.source_language, label="Language of the text", info="Its code, such as en", max_lines=1)

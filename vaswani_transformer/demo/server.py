@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from .gate import Gate
-from .page import Page
-from .translator import Limits, load_translators
+from .limits import Limits
 
 _QUIET = {"GRADIO_ANALYTICS_ENABLED": "False", "HF_HUB_DISABLE_TELEMETRY": "1"}
 _WIDENING = ("GRADIO_ALLOWED_PATHS", "GRADIO_SHARE", "GRADIO_ROOT_PATH", "GRADIO_MCP_SERVER", "GRADIO_SSR_MODE", "GRADIO_NUM_WORKERS")
@@ -67,6 +66,9 @@ def running(
     """The page while the block runs; yields its address. See `serve`."""
     require_gradio()
     port = usable_port(host, port)
+    from .page import Page  # torch and all: after what can go wrong at once
+    from .translator import load_translators
+
     limits = limits or Limits()
     translators = load_translators(folders, limits)
     with tempfile.TemporaryDirectory(prefix="vaswani-demo-") as uploads, _environment({**_QUIET, "GRADIO_TEMP_DIR": uploads}):

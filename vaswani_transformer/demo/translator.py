@@ -14,6 +14,7 @@ from ..pipeline_translation import DEFAULT_SETTINGS, check_text
 from ..sentence_splitting import check_language, join_sentences, split_sentences
 from ..translation.loading import load_engine
 from ..translation.translate import Translation, check_search
+from .limits import Limits
 from .live import Live
 from .live import Show as ShowState
 from .live_search import LivePipeline
@@ -22,34 +23,6 @@ _EVALUATION = "evaluation.json"
 _EXAMPLES = 4
 _LARGEST_PICTURE = 1_000_000
 """Bytes that go to a visitor with each translation; the picture leaves out what does not fit, and says so."""
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What one visitor may ask for.
-
-    Attributes:
-        characters: of one text.
-        tokens: of one sentence, as the model's tokenizer cuts it.
-        beams: of a search, and so translations of a sentence.
-        extra_length: tokens that a translation may have beyond its source.
-        megabytes: of one file.
-        at_once: translations that are computed side by side; others wait in line.
-        waiting: visitors in line; whoever comes later is told so.
-    """
-
-    characters: int = 5000
-    tokens: int = 512
-    beams: int = 10
-    extra_length: int = 200
-    megabytes: int = 10
-    at_once: int = 4
-    waiting: int = 100
-
-    def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            if value < 1:
-                raise ValueError(f"The demo's limit {name} is {value}; it must be at least 1.")
 
 
 @dataclass(frozen=True)
