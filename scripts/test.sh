@@ -53,6 +53,13 @@ if command -v npm >/dev/null; then
     .venv/bin/python -c 'import pathlib, sys
 from vaswani_transformer.hub.browser_packages import provide_packages
 provide_packages(pathlib.Path(sys.argv[1]))' "$VASWANI_BROWSER_PACKAGES"
+    export VASWANI_TRANSFORMERS_JS=$PWD/.venv/transformers-js
+    if ! cmp -s tests/hub/transformers_js/package-lock.json "$VASWANI_TRANSFORMERS_JS/installed-from.json"; then
+        mkdir -p "$VASWANI_TRANSFORMERS_JS"
+        cp tests/hub/transformers_js/package*.json "$VASWANI_TRANSFORMERS_JS"
+        (cd "$VASWANI_TRANSFORMERS_JS" && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error)
+        cp tests/hub/transformers_js/package-lock.json "$VASWANI_TRANSFORMERS_JS/installed-from.json"
+    fi
 fi
 
 .venv/bin/ruff check .

@@ -126,7 +126,7 @@ const on = {
   },
   attention({ sentence, data }) {
     show(get("looking"), true);
-    get("looked").textContent = `Sentence ${sentence + 1} of ${parts.length}, piece by piece.`;
+    get("looked").textContent = `Sentence ${sentence + 1} of ${parts.length}.`;
     globalThis.showAttention(get("attention"), data);
   },
   refused({ message }) {

@@ -56,19 +56,21 @@ export class Translator {
 
   /**
    * Where every head looks, for `showAttention` of attention_page.js.
-   * @param {{source: number[], encoded: object, translations: object[]}} result of `translate`
+   * @param {{sentence: string, source: number[], encoded: object, translations: object[]}} result of `translate`
    */
-  async attention({ source, encoded, translations }) {
+  async attention({ sentence, source, encoded, translations }) {
     const longest = Math.max(source.length, ...translations.map(({ tokens }) => tokens.length));
     if (longest > LONGEST_DRAWN) {
       throw new Refusal(`Attention is drawn for sentences of at most ${LONGEST_DRAWN} pieces; this one, or a translation of it, has ${longest}.`);
     }
     const candidates = [];
-    for (const { tokens, score } of translations) {
+    for (const { tokens, score, text } of translations) {
       const read = [this.config.decoder_start_token_id, ...tokens.slice(0, -1)];
-      const maps = await this.model.attention(encoded, read);
-      const [sourceLabels, target, readLabels] = [source, tokens, read].map((ids) => ids.map((id) => this.vocabulary.label(id)));
-      candidates.push({ source: sourceLabels, target, read: readLabels, score, maps });
+      const layers = await this.model.attention(encoded, read);
+      const ids = { source, target: tokens, read };
+      const pieces = units(this.vocabulary, ids, layers, (row) => row.map((_, place) => [place]));
+      const words = units(this.vocabulary, ids, layers, (row) => this.vocabulary.words(row));
+      candidates.push({ ...pieces, words, score, source_text: sentence, target_text: text });
     }
     return { candidates };
   }
@@ -97,19 +99,41 @@ class Vocabulary {
     return written.length ? this.tokenizer.decode(written) : "";
   }
 
-  /** How a piece is shown: its characters, with a mark where a word begins. */
-  label(id) {
-    return this.controls.get(id) ?? readable(this.pieces.get(id) ?? `${id}`);
+  /** How tokens are shown: what they spell together, without the space before it. */
+  label(ids) {
+    return ids.map((id) => this.controls.get(id) ?? "").join("") || this.spelled(ids).trim() || "\u2423";
+  }
+
+  /** The places of each word's tokens. A word begins after a space, and where letters, digits and signs meet. */
+  words(ids) {
+    const found = [];
+    let before = "control";
+    ids.forEach((id, place) => {
+      const kind = this.controls.has(id) ? "control" : kindOf(this.spelled([id]));
+      const continues = before !== "control" && (kind === "rest" || kind === before);
+      if (continues) found.at(-1).push(place);
+      else found.push([place]);
+      if (kind !== "rest" || !continues) before = kind.replace("new ", "");
+    });
+    return found;
+  }
+
+  /** The text of tokens whose bytes stand for characters, as in GPT-2. */
+  spelled(ids) {
+    const characters = ids.map((id) => this.pieces.get(id) ?? "").join("");
+    const bytes = Uint8Array.from(characters, (character) => {
+      const code = character.codePointAt(0);
+      return code < 256 ? code : BYTES_ELSEWHERE[code - 256];
+    });
+    return new TextDecoder().decode(bytes);
   }
 }
 
-/** A piece of byte-level BPE, in which each byte is one printable character, as text. */
-function readable(piece) {
-  const bytes = Uint8Array.from(piece, (character) => {
-    const code = character.codePointAt(0);
-    return code < 256 ? code : BYTES_ELSEWHERE[code - 256];
-  });
-  return new TextDecoder().decode(bytes).replace(/^ /, "\u2581");
+/** What a piece begins with: a space ("new ..."), letters, digits, signs, or a part of a character only ("rest"). */
+function kindOf(text) {
+  const first = text.trimStart();
+  const kind = /^\uFFFD|^$/.test(first) ? "rest" : /^[\p{L}\p{M}]/u.test(first) ? "letters" : /^\p{N}/u.test(first) ? "digits" : "signs";
+  return first === text ? kind : `new ${kind}`;
 }
 
 /** The bytes that are no printable character of Latin-1, in the order in which GPT-2's alphabet gives them the characters from 256 on. */
@@ -162,11 +186,7 @@ class Model {
     const ofDecoder = [...names("decoder", this.decoder.outputNames), ...names("cross", this.decoder.outputNames)];
     const outputs = await this.decode(encoded, [read], this.emptyCache(), ofDecoder);
     const layers = (kind, from) => names(kind, Object.keys(from)).map((name) => from[name]);
-    return {
-      encoder: weights(layers("encoder", encoded.outputs)),
-      decoder: weights(layers("decoder", outputs)),
-      cross: weights(layers("cross", outputs)),
-    };
+    return { encoder: layers("encoder", encoded.outputs), decoder: layers("decoder", outputs), cross: layers("cross", outputs) };
   }
 
   integers(numbers, sizes) {
@@ -212,15 +232,33 @@ function chosenRows(ort, tensor, chosen) {
   return new ort.Tensor("float32", data, [chosen.length, ...tensor.dims.slice(1)]);
 }
 
-/** The weights of each layer `[1, heads, queries, keys]`, one byte each, as attention_page.js takes them. */
-function weights(layers) {
-  const [, heads, queries, keys] = layers[0].dims;
-  const bytes = new Uint8Array(layers.length * heads * queries * keys);
-  layers.forEach((layer, place) => {
-    const offset = place * layer.data.length;
-    layer.data.forEach((weight, index) => {
-      bytes[offset + index] = Math.round(255 * weight);
-    });
-  });
-  return { layers: layers.length, heads, queries, keys, weights: bytes };
+/** Labels and weights by tokens or words, as attention_page.js takes them; `grouped` gives the places of each unit's tokens. */
+function units(vocabulary, ids, layers, grouped) {
+  const groups = Object.fromEntries(Object.entries(ids).map(([side, row]) => [side, grouped(row)]));
+  const labels = Object.entries(groups).map(([side, places]) => [side, places.map((unit) => vocabulary.label(unit.map((place) => ids[side][place])))]);
+  const maps = {
+    encoder: merged(layers.encoder, groups.source, groups.source),
+    decoder: merged(layers.decoder, groups.target, groups.read),
+    cross: merged(layers.cross, groups.target, groups.source),
+  };
+  return { ...Object.fromEntries(labels), maps };
+}
+
+/** The weights of each layer `[1, heads, queries, keys]`, summed over a unit's keys and averaged over its queries, one byte each. */
+function merged(layers, queries, keys) {
+  const [, heads, , width] = layers[0].dims;
+  const bytes = new Uint8Array(layers.length * heads * queries.length * keys.length);
+  let place = 0;
+  for (const { data, dims } of layers) {
+    for (let head = 0; head < heads; head++) {
+      for (const rows of queries) {
+        for (const columns of keys) {
+          let sum = 0;
+          for (const row of rows) for (const column of columns) sum += data[(head * dims[2] + row) * width + column];
+          bytes[place++] = Math.round((255 * sum) / rows.length);
+        }
+      }
+    }
+  }
+  return { layers: layers.length, heads, queries: queries.length, keys: keys.length, weights: bytes };
 }
