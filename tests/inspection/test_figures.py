@@ -109,5 +109,15 @@ def test_another_ending_is_refused_and_loses_nothing(tmp_path: Path) -> None:
     assert (tmp_path / "old.pdf").read_text() == "old"
 
 
+def test_characters_that_no_font_has_are_told_once(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+    unknown = "\U0010fffd\U0010fffe"  # no character at all
+    figure = small_multiples(made_maps([unknown, "a", "</s>"], [unknown, "</s>"]), layer=0)
+    write_figure(figure, tmp_path / "picture.svg")
+    assert [str(warning.message) for warning in recwarn] == []
+    write_figure(figure, tmp_path / "picture.png")
+    (warning,) = recwarn
+    assert str(warning.message).startswith(f"No font of this machine has {unknown}; the picture shows boxes there: install one, or write")
+
+
 def test_kinds_have_names() -> None:
     assert tuple(KINDS) == get_args(Kind)

@@ -305,7 +305,7 @@ def test_everything_that_takes_the_focus_has_a_name(opened: Opened, scheme: str)
         assert len(reached) > 20
         assert [node["role"]["value"] for node in reached if not node.get("name", {}).get("value")] == []
     assert page.get_attribute(".says", "aria-live") == "polite"
-    assert all(contrast(page, selector) >= 4.5 for selector in (".says", ".hint", ".score", ".legend li", "footer", "h3"))
+    assert all(contrast(page, selector) >= 4.5 for selector in (".says", ".hint", ".score", ".legend li", "footer", "h3", ".percent"))
 
 
 def test_right_to_left_and_a_narrow_window(opened: Opened) -> None:

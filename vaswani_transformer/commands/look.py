@@ -1,5 +1,6 @@
 """`vaswani look`."""
 
+import warnings
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -110,8 +111,11 @@ def _draw(maps: Any, level: str, kind: Any, chosen: tuple[int | None, int | str]
             figure = small_multiples(maps, kind, layer)
         else:
             figure = single_map(maps, kind, -1 if layer is None else layer, None if head == "mean" else int(head))
-        write_figure(figure, path)
-        print(f"The picture is in {path}.")
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            write_figure(figure, path)
+        for sentence in [f"The picture is in {path}.", *(str(warning.message) for warning in told)]:
+            print(sentence)
 
 
 def _show(candidates: list[Any], text: str, level: Any, path: Path, wanted: bool) -> None:

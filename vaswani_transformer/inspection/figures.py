@@ -2,7 +2,9 @@
 
 import io
 import math
+import re
 import textwrap
+import warnings
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -179,8 +181,13 @@ def picture_bytes(figure: Figure, ending: str = ".png") -> bytes:
     stream = io.BytesIO()
     settings: Any = {"svg.fonttype": "none", "svg.hashsalt": "vaswani_transformer", "path.simplify": False}
     facts = {"Software": None} if ending == ".png" else {"Date": None, "Creator": None}
-    with matplotlib.rc_context(settings):
+    with matplotlib.rc_context(settings), warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
         figure.savefig(stream, format=ending[1:], metadata=facts)
+    missing = {chr(int(found[1])) for warning in told if (found := re.match(r"Glyph (\d+) ", str(warning.message)))}
+    if missing and ending == ".png":
+        remedy = "install one, or write an SVG, in which whoever looks at it chooses the font"
+        warnings.warn(f"No font of this machine has {''.join(sorted(missing))}; the picture shows boxes there: {remedy}.", stacklevel=3)
     return stream.getvalue()
 
 
@@ -282,7 +289,8 @@ def _caption(figure: Figure, title: str, queries: _Side, keys: _Side, with_count
 
 @cache
 def _installed() -> tuple[tuple[str, str], ...]:
-    return tuple((entry.name, entry.fname) for entry in sorted(fontManager.ttflist, key=lambda entry: (entry.name, entry.fname)))
+    fonts = {(entry.name, entry.fname) for entry in fontManager.ttflist}
+    return tuple(sorted(font for font in fonts if not font[0].startswith("Last Resort")))  # which draws a box for every character
 
 
 def _families(text: str) -> list[str]:

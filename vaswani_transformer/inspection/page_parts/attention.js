@@ -71,9 +71,13 @@ class AttentionView {
     this.setTheme(theme);
     this.root.addEventListener("keydown", event => this.shortcut(event));
     new ResizeObserver(() => this.schedule("layout")).observe(this.stage);
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.schedule("colours"));
-    addEventListener("beforeprint", () => this.print(true));
-    addEventListener("afterprint", () => this.print(false));
+    element.endAttention?.(); // an earlier view of this element hears of nothing any more, and its weights can be freed
+    const ended = new AbortController();
+    element.endAttention = () => ended.abort();
+    const {signal} = ended;
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.schedule("colours"), {signal});
+    addEventListener("beforeprint", () => this.print(true), {signal});
+    addEventListener("afterprint", () => this.print(false), {signal});
     this.ready = this.open();
   }
 
