@@ -7,6 +7,7 @@ machines for a visitor, report its traffic, record the screen and more, which a 
 import json
 import re
 from collections.abc import Awaitable, Callable, MutableMapping
+from pathlib import Path
 from typing import Any
 
 Message = MutableMapping[str, Any]
@@ -28,8 +29,9 @@ _LARGEST_BODY = 1_000_000
 class Gate:
     """Lets through what the page itself asks for."""
 
-    def __init__(self, app: Application) -> None:
-        self._app = app
+    def __init__(self, app: Application, uploads: Path, most_bytes: int) -> None:
+        """`uploads` is the folder where Gradio keeps files; with more than `most_bytes` in it, it takes no further one."""
+        self._app, self._uploads, self._most_bytes = app, uploads, most_bytes
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """See the ASGI specification."""
@@ -40,6 +42,8 @@ class Gate:
         path = scope["path"]
         if not _KNOWN.fullmatch(path) or "/gradio_api/file=//" in path:
             await _refuse(send, 404, "There is nothing here.")
+        elif path == _UPLOAD and _size(self._uploads) > self._most_bytes:
+            await _refuse(send, 507, "Too many files were uploaded here within an hour; try again later.")
         elif scope["method"] != "POST" or path == _UPLOAD:
             await self._app(scope, receive, send)
         else:
@@ -82,6 +86,10 @@ def _asks_for_another_machine(body: bytes) -> bool:
         elif isinstance(value, list):
             waiting += value
     return False
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 async def _refuse(send: Send, status: int, sentence: str) -> None:

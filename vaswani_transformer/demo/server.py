@@ -16,6 +16,8 @@ from .limits import Limits
 _QUIET = {"GRADIO_ANALYTICS_ENABLED": "False", "HF_HUB_DISABLE_TELEMETRY": "1"}
 _WIDENING = ("GRADIO_ALLOWED_PATHS", "GRADIO_SHARE", "GRADIO_ROOT_PATH", "GRADIO_MCP_SERVER", "GRADIO_SSR_MODE", "GRADIO_NUM_WORKERS")
 """Settings by which an environment could open more than the page."""
+_UPLOADS = 100
+"""Files of the largest size that the disk may hold at a time."""
 _ICON = (
     '<link rel="icon" href="data:image/svg+xml,<svg xmlns=%22http://www.w3.org/2000/svg%22 viewBox=%220 0 32 32%22>'
     "<rect width=%2232%22 height=%2232%22 rx=%227%22 fill=%22%232f5fd0%22/><path d=%22M7 11h11l-4-4M25 21H14l4 4%22 fill=%22none%22 "
@@ -74,7 +76,7 @@ def running(
     with tempfile.TemporaryDirectory(prefix="vaswani-demo-") as uploads, _environment({**_QUIET, "GRADIO_TEMP_DIR": uploads}):
         blocks = Page(translators, limits, title).build()
         try:
-            _, address, _ = _launch(blocks, host, port, limits)
+            _, address, _ = _launch(blocks, host, port, limits, Path(uploads))
             yield address
         finally:
             blocks.close(verbose=False)
@@ -110,14 +112,15 @@ def usable_port(host: str, port: int) -> int:
         return int(trial.getsockname()[1])
 
 
-def _launch(blocks: Any, host: str, port: int, limits: Limits) -> tuple[Any, str, Any]:
+def _launch(blocks: Any, host: str, port: int, limits: Limits, uploads: Path) -> tuple[Any, str, Any]:
     from starlette.middleware import Middleware
 
+    gate: Any = Middleware(Gate, uploads=uploads, most_bytes=_UPLOADS * limits.megabytes * 1_000_000)
     result: tuple[Any, str, Any] = blocks.launch(
         server_name=host, server_port=port, prevent_thread_lock=True, quiet=True, share=False, inbrowser=False, inline=False,
         show_error=False, allowed_paths=[], max_file_size=f"{limits.megabytes}mb", enable_monitoring=False, run_history=False,
         ssr_mode=False, pwa=False, mcp_server=False, footer_links=[], state_session_capacity=1000, theme=_theme(), head=_ICON,
-        css=(Path(__file__).parent / "page.css").read_text(encoding="utf-8"), app_kwargs={"middleware": [Middleware(Gate)]},
+        css=(Path(__file__).parent / "page.css").read_text(encoding="utf-8"), app_kwargs={"middleware": [gate]},
     )  # fmt: skip
     return result
 

@@ -43,7 +43,7 @@ def check_space(space: Path, sentence: str, expected: str) -> Iterator[str]:
             yield "Not clicked through: there is no Playwright with a Chromium here."
         else:
             _demand(space, clicked, sentence, expected)
-            yield "Clicked through in a browser, with the same translation and no request to another machine."
+            yield "Clicked through in a browser, with the same translation, its attention, and no request to another machine."
 
 
 @contextmanager
@@ -134,6 +134,7 @@ def _by_clicks(address: str, sentence: str) -> str | None:
             page.locator("#source textarea").fill(sentence)
             page.get_by_role("button", name="Translate", exact=True).click()
             page.get_by_text(re.compile(r"\d sentences? in")).wait_for(timeout=1000 * _SECONDS_TO_TRANSLATE)
+            page.locator("iframe.picture").wait_for(timeout=1000 * _SECONDS_TO_TRANSLATE)
             shown = page.locator("#target textarea").input_value()
             browser.close()
     except Error as error:
