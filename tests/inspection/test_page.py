@@ -317,6 +317,8 @@ def test_right_to_left_and_a_narrow_window(opened: Opened) -> None:
         settle(page)
         assert page.evaluate("document.documentElement.scrollWidth") <= 360, view
     page.click(".controls label:has-text('Text')")
+    page.hover(".column.keys li >> nth=0")
+    assert says(page).startswith("“שלום” is looked at by ") and page.inner_text(".says bdi >> nth=0") == "שלום"
     first, second = (page.locator(f".column.keys li >> nth={place}").bounding_box() for place in (0, 1))
     assert first["x"] > second["x"]
 

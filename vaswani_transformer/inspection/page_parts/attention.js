@@ -245,7 +245,7 @@ class AttentionView {
     this.stepping.hidden = steps === 0;
     this.slider = make("input", {type: "range", min: "0", max: String(steps), value: "0", "aria-label": "Units written",
       oninput: event => this.setStep(Number(event.target.value) - 1)});
-    this.stepName = make("output", {dir: "auto"});
+    this.stepName = make("output");
     this.playButton = make("button", {type: "button", onclick: () => this.play()});
     const button = (name, sign, does) => make("button", {type: "button", "aria-label": name, title: name, onclick: does}, sign);
     this.keepFocus(this.stepping, [button("Step back", "◀", () => this.stepBy(-1)), this.slider,
@@ -319,10 +319,10 @@ class AttentionView {
     this.playButton.textContent = this.timer ? "Pause" : "Play";
     this.slider.value = String(step === null ? 0 : step + 1);
     const {target, probabilities} = this.unitsOf;
-    const name = step === null ? "all written" : `${step + 1} of ${this.steps}: “${short(target[step])}”`
-      + (probabilities ? `, probability ${percent(probabilities[step])}` : "");
-    this.stepName.textContent = name;
-    this.slider.setAttribute("aria-valuetext", name);
+    const name = step === null ? ["all written"]
+      : [`${step + 1} of ${this.steps}: `, quoted(target[step]), probabilities ? `, probability ${percent(probabilities[step])}` : ""];
+    this.stepName.replaceChildren(...name);
+    this.slider.setAttribute("aria-valuetext", this.stepName.textContent);
   }
 
   /* Words */
@@ -534,7 +534,8 @@ class AttentionView {
         this.markWord(word, {isActive, isPinned, isLater: isCut && !this.isWritten(index), share, shade: share / largest, bar: share ? this.shares(weights, index) : ""});
       });
     }
-    this.says.textContent = this.sentence(means);
+    const said = make("span", {}, ...this.sentence(means));
+    if (said.textContent !== this.says.textContent) this.says.replaceChildren(said);
     const shown = `${state.view} ${picked.join(" ")}`;
     if (shown !== this.pickedShown) this.markPicked();
     this.pickedShown = shown;
@@ -588,23 +589,26 @@ class AttentionView {
     return `linear-gradient(to right, ${parts.join(", ")}, transparent ${end.toFixed(2)}%)`;
   }
 
+  /** Its parts. A word is isolated from the sentence, which may be written in the other direction. */
   sentence(means) {
     const {active, state} = this;
     const {keys, queries} = this.sides;
     const heads = state.picked.length === 1 ? `layer ${state.picked[0][0] + 1}, head ${state.picked[0][1] + 1}` : `mean of ${state.picked.length} heads`;
     if (this.cell) {
       const [row, column] = this.cell;
-      return `“${short(queries[row])}” looks at “${short(keys[column])}” with ${percent(this.picture.values[row * keys.length + column] / 255)} (${heads}).`;
+      const share = this.picture.values[row * keys.length + column] / 255;
+      return [quoted(queries[row]), " looks at ", quoted(keys[column]), ` with ${percent(share)} (${heads}).`];
     }
-    if (!active) return `${KINDS[state.kind].about} Point at a word to see where it looks.`;
+    if (!active) return [`${KINDS[state.kind].about} Point at a word to see where it looks.`];
     const others = active.side === "keys" ? queries : keys;
     const largest = range(others.length).sort((a, b) => means[b] - means[a]).filter(index => means[index] >= 255 / 200).slice(0, 4);
-    const list = largest.map(index => `“${short(others[index])}” ${percent(means[index] / 255)}`).join(", ") || "no word with 1% or more";
-    const name = `“${short(this.sides[active.side][active.index])}”`;
+    const list = largest.flatMap((index, place) => [place ? ", " : "", quoted(others[index]), ` ${percent(means[index] / 255)}`]);
+    const does = active.side === "keys" ? " is looked at by " : " looks at ";
     const {probabilities} = this.unitsOf;
     const written = active.side === "queries" && state.kind !== "encoder" && probabilities
       ? ` It was written with a probability of ${percent(probabilities[active.index])}.` : "";
-    return `${name} ${active.side === "keys" ? "is looked at by" : "looks at"} ${list} (${heads}).${written}`;
+    const name = quoted(this.sides[active.side][active.index]);
+    return [name, does, ...(list.length ? list : ["no word with 1% or more"]), ` (${heads}).${written}`];
   }
 
   drawLines() {
@@ -801,9 +805,10 @@ function choice(legend, options, chosen, onchange, content = name => [String(nam
 const range = count => Array.from({length: count}, (_, index) => index);
 const next = (list, one) => list[(list.indexOf(one) + 1) % list.length];
 const percent = share => `${Math.round(100 * share)}%`;
+const quoted = unit => make("span", {}, "“", make("bdi", {}, short(unit)), "”");
 const visible = unit => unit.trim() ? unit : "␣";
 const cut = text => text.length > 18 ? `${text.slice(0, 17)}…` : text;
-const short = unit => visible(unit).length > 40 ? `${visible(unit).slice(0, 39)}…` : visible(unit);
+const short = unit => visible(unit).length > 30 ? `${visible(unit).slice(0, 29)}…` : visible(unit);
 
 function mean(rows) {
   const sum = new Float32Array(rows[0].length);
