@@ -65,7 +65,7 @@ def benchmark_alignment(model: str, sentences: int, output: Path, source: str = 
     maps = [attention_maps(checkpoint.model, checkpoint.tokenizer, pair.source, pair.target) for pair in pairs]
     scored = Scored(pairs, maps, control_labels(checkpoint.tokenizer))
     results: Results = {"model": model, "sentences": len(pairs), "source": source, "heads": scored.heads(), "rules": scored.rules()}
-    results["rules"] += [_row("diagonal: no model", alignment_error_rate([_diagonal(pair) for pair in pairs], *_truth(pairs)))]
+    results["rules"] += [scored_row("diagonal: no model", alignment_error_rate([diagonal(pair) for pair in pairs], *truth(pairs)))]
     if eflomal:
         results["rules"] += _eflomal_rows(eflomal, pairs, source)
     write_json(output / "results.json", results)
@@ -90,7 +90,8 @@ class Gold:
         return cls(pair.german_words, pair.english_words, (pair.german, pair.english), sure, possible)
 
 
-def _truth(pairs: Iterable[Gold]) -> tuple[list[Links], list[Links]]:
+def truth(pairs: Iterable[Gold]) -> tuple[list[Links], list[Links]]:
+    """The sure links of all pairs, and the possible ones."""
     return [pair.sure for pair in pairs], [pair.possible for pair in pairs]
 
 
@@ -107,7 +108,7 @@ class Scored:
             alignment_of(one, self.control, **options).between(pair.source_words, pair.target_words)
             for one, pair in zip(self.maps, self.pairs, strict=True)
         ]
-        return _row(name, alignment_error_rate(found, *_truth(self.pairs)), **options)
+        return scored_row(name, alignment_error_rate(found, *truth(self.pairs)), **options)
 
     def heads(self) -> list[Row]:
         """Every layer with each head and the mean of them (`head` None), each step and convention; with the agreement of the layer."""
@@ -136,11 +137,12 @@ class Scored:
         return rows
 
 
-def _row(name: str, rate: Any, **options: Any) -> Row:
+def scored_row(name: str, rate: Any, **options: Any) -> Row:
+    """One line of results."""
     return {"name": name, **options, **rate._asdict()}
 
 
-def _diagonal(pair: Gold) -> Links:
+def diagonal(pair: Gold) -> Links:
     """Each target word with the source word at the same place, in proportion."""
     sources, targets = len(pair.source_words), len(pair.target_words)
     return [(round(place * (sources - 1) / max(1, targets - 1)), place) for place in range(targets)]
@@ -161,7 +163,9 @@ def _eflomal_rows(program: str, pairs: list[Gold], source: str) -> list[Row]:
         forward, reverse = ([set(read_pharaoh(line)) for line in file.read_text().splitlines()[-len(pairs) :]] for file in files[2:])
     both = [one & other for one, other in zip(forward, reverse, strict=True)]
     names = ("eflomal, forward", "eflomal, reverse", "eflomal, links of both directions")
-    return [_row(name, alignment_error_rate(found, *_truth(pairs))) for name, found in zip(names, (forward, reverse, both), strict=True)]
+    return [
+        scored_row(name, alignment_error_rate(found, *truth(pairs))) for name, found in zip(names, (forward, reverse, both), strict=True)
+    ]
 
 
 def table(results: Results) -> str:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from benchmarks.alignment import Gold, _diagonal, benchmark_alignment, table
+from benchmarks.alignment import Gold, benchmark_alignment, diagonal, table
 from benchmarks.report import Results
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 from vaswani_transformer.data.builtin.corpus import builtin_alignments
@@ -63,8 +63,8 @@ def test_the_diagonal_and_the_other_direction() -> None:
     assert [pair.source for pair in english] == [pair.target for pair in german]
     assert all({(j, i) for i, j in one.sure} == set(other.sure) for one, other in zip(english, german, strict=True))
     equal = next(pair for pair in english if len(pair.source_words) == len(pair.target_words))
-    assert _diagonal(equal) == [(place, place) for place in range(len(equal.source_words))]
-    assert 0.2 < alignment_error_rate([_diagonal(pair) for pair in english], [pair.sure for pair in english]).aer < 0.6
+    assert diagonal(equal) == [(place, place) for place in range(len(equal.source_words))]
+    assert 0.2 < alignment_error_rate([diagonal(pair) for pair in english], [pair.sure for pair in english]).aer < 0.6
 
 
 def test_what_is_missing_is_said(folder: Path, tmp_path: Path) -> None:

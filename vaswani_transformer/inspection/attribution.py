@@ -23,6 +23,9 @@ Method = Literal["saliency", "input_x_gradient", "integrated_gradients", "occlus
 
 BY_GRADIENT: tuple[Method, ...] = ("saliency", "input_x_gradient", "integrated_gradients")
 
+MOST_TOKENS = 1024
+"""Of a source or a translation, for all methods but attention: each token takes a pass over the whole text."""
+
 Part = Literal["source", "prefix"]
 
 
@@ -169,7 +172,8 @@ def attribute(
     Raises:
         ImportError: the method runs through inseq, which is not installed.
         TypeError: source or target is no string.
-        ValueError: there is no such method or level; a gradient is asked of packed weights; as for `attention_maps`.
+        ValueError: there is no such method or level; a text is longer than `MOST_TOKENS` and the method is not attention; a gradient is
+            asked of packed weights; as for `attention_maps`.
     """
     _check(model, method, level, steps)
     with torch.inference_mode(False):  # whose tensors no gradient can pass
@@ -196,6 +200,8 @@ def _attributed(
         translation = translating.given(target, inputs, search) if target is not None else translating.found(inputs, 1, search)[0]
         what = "translation" if target is None else "target"
         check_size(model, what, read, len(translation.ids) - 1, memory_limit)
+        if method != "attention":
+            _check_passes(what, max(read, len(translation.ids) - 1), method)
         if method in BY_GRADIENT:
             _check_gradients(model, what, read, len(translation.ids) - 1, memory_limit)
         return _attribution(translating, inputs, translation, source, target, method, steps)
@@ -252,6 +258,14 @@ def _check(model: Any, method: Method, level: Level, steps: int) -> None:
                          "packing, or choose occlusion or attention.")  # fmt: skip
     if method != "value_zeroing":
         check_inseq()
+
+
+def _check_passes(what: str, tokens: int, method: Method) -> None:
+    if tokens > MOST_TOKENS:
+        raise ValueError(
+            f"The {what} or its source has {tokens:,} tokens, and {method} takes a pass for each, at most {MOST_TOKENS:,}; look at one "
+            "sentence at a time, or choose attention."
+        )
 
 
 def _check_gradients(model: Any, what: str, read: int, written: int, memory_limit: int | None) -> None:
