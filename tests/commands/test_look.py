@@ -93,7 +93,7 @@ def test_any_text_is_shown(folder: Path, text: str) -> None:
     ("arguments", "sentence"),
     [
         ([""], "The source is empty"),
-        ([" \t"], "The source is empty"),
+        ([" \t"], "The source is only white space"),
         (["word " * 10_000], "The text has {tokens} tokens, and at most 1,024 can be shown; look at one sentence at a time."),
         (["x" * 5000], "The text has {tokens} tokens, and at most 1,024 can be shown; look at one sentence at a time."),
         (["a", "--target", "x" * 5000], "The target has {tokens} tokens, and at most 1,024 can be shown; look at one sentence at a time."),

@@ -4,6 +4,7 @@ import base64
 import hashlib
 import html
 import json
+import math
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -81,8 +82,13 @@ def attention_page(
     """
     candidates = [candidates] if isinstance(candidates, AttentionMaps) else list(candidates)
     _check(candidates)
+    by_both = [(maps, maps.words() if maps.source_words else None) for maps in candidates]
+    packing = _Packing(most_bytes)
     for least, count, both, kinds, left_out in _ever_smaller(candidates, level):
-        data = _data(candidates[:count], level, both, kinds, least)
+        try:
+            data = _data(by_both[:count], level, both, kinds, packing.at_least(least))
+        except _TooLargeError:
+            continue
         text = _document(title, data | {"remarks": list(left_out)})
         if len(text.encode()) < most_bytes:
             return AttentionPage(text, title, tuple(left_out))
@@ -103,7 +109,7 @@ def attention_data(candidates: Sequence[AttentionMaps], *, level: Level = "word"
         ValueError: as for `attention_page`.
     """
     _check(candidates)
-    return _data(candidates, level, True, _KINDS, 0)
+    return _data([(maps, maps.words() if maps.source_words else None) for maps in candidates], level, True, _KINDS, _Packing())
 
 
 @cache
@@ -152,38 +158,72 @@ def _ever_smaller(candidates: Sequence[AttentionMaps], level: Level) -> Iterator
     yield _LEAST_KEPT, 1, False, ("cross",), [*told[:-1], "To keep this page small, self-attention is left out."]
 
 
-def _data(candidates: Sequence[AttentionMaps], level: Level, both: bool, kinds: Sequence[str], least: int) -> dict[str, Any]:
+def _data(
+    candidates: Sequence[tuple[AttentionMaps, AttentionMaps | None]], level: Level, both: bool, kinds: Sequence[str], packing: "_Packing"
+) -> dict[str, Any]:
+    """`candidates` by subwords and by words; None where a map has one level only."""
     found = []
-    for maps in candidates:
-        by_words = maps.words() if maps.source_words and (both or level == "word") else None
-        shown = by_words if by_words is not None and not both else maps
-        entry = _units(shown, kinds, least) | {"score": maps.score, "source_text": maps.source_text, "target_text": maps.target_text}
-        if by_words is not None and both:
-            entry["words"] = _units(by_words, kinds, least)
+    for maps, by_words in candidates:
+        shown = maps if both or by_words is None or level == "subword" else by_words
+        entry = _units(shown, kinds, packing) | {"score": maps.score, "source_text": maps.source_text, "target_text": maps.target_text}
+        if both and by_words is not None:
+            entry["words"] = _units(by_words, kinds, packing)
         found.append(entry)
     return {"candidates": found, "level": level}
 
 
-def _units(maps: AttentionMaps, kinds: Sequence[str], least: int) -> dict[str, Any]:
+def _units(maps: AttentionMaps, kinds: Sequence[str], packing: "_Packing") -> dict[str, Any]:
     return {
         "source": list(maps.source),
         "target": list(maps.target),
         "read": list(maps.read),
         "probabilities": [round(float(probability), 4) for probability in maps.log_probabilities.exp()],
-        "maps": {kind: _encoded(weights, least) for kind in kinds if (weights := getattr(maps, kind)).shape[0]},
+        "maps": {kind: packing(weights) for kind in kinds if (weights := getattr(maps, kind)).shape[0]},
     }
 
 
-def _encoded(weights: Tensor, least: int) -> dict[str, Any]:
-    """`[layers, heads, queries, keys]` as bytes round(255 w), deflated, in base64."""
-    if not torch.isfinite(weights).all():
-        raise ValueError("The attention weights are not all numbers; run the model in float32.")
-    rounded = (weights.detach().double() * 255).round().clamp(0, 255).to(torch.uint8).cpu()
-    if least:
-        rounded[rounded < least] = 0
-    layers, heads, queries, keys = weights.shape
-    packed = base64.b64encode(zlib.compress(rounded.contiguous().numpy().tobytes())).decode()
-    return {"layers": layers, "heads": heads, "queries": queries, "keys": keys, "encoding": "deflate", "weights": packed}
+class _TooLargeError(Exception):
+    """The weights alone are larger than the page may be."""
+
+
+class _Packing:
+    """Makes weights small, each map once, and gives up as soon as they cannot fit any more."""
+
+    def __init__(self, most_bytes: float = math.inf) -> None:
+        self._most_bytes = most_bytes
+        self._least, self._used = 0, 0
+        self._packed: dict[tuple[int, int], dict[str, Any]] = {}
+
+    def at_least(self, least: int) -> "_Packing":
+        """Begin a new page, in which weights below `least` / 255 count as 0."""
+        self._least, self._used = least, 0
+        return self
+
+    def __call__(self, weights: Tensor) -> dict[str, Any]:
+        """`[layers, heads, queries, keys]` as bytes round(255 w), deflated, in base64."""
+        key = (id(weights), self._least)
+        if key not in self._packed:
+            layers, heads, queries, keys = weights.shape
+            facts = {"layers": layers, "heads": heads, "queries": queries, "keys": keys, "encoding": "deflate"}
+            self._packed[key] = facts | {"weights": base64.b64encode(self._deflated(weights)).decode()}
+        self._spend(len(self._packed[key]["weights"]))
+        return self._packed[key]
+
+    def _deflated(self, weights: Tensor) -> bytes:
+        compressor, parts = zlib.compressobj(), []
+        for layer in weights.detach():
+            if not torch.isfinite(layer).all():
+                raise ValueError("The attention weights are not all numbers; run the model in float32.")
+            rounded = (layer.double() * 255).round().clamp(0, 255).to(torch.uint8).cpu()
+            rounded[rounded < self._least] = 0
+            parts.append(compressor.compress(rounded.contiguous().numpy().tobytes()))
+            self._spend(sum(map(len, parts)), kept=False)
+        return b"".join([*parts, compressor.flush()])
+
+    def _spend(self, size: int, kept: bool = True) -> None:
+        if self._used + size > self._most_bytes:
+            raise _TooLargeError
+        self._used += size if kept else 0
 
 
 def _document(title: str, data: dict[str, Any]) -> str:
