@@ -15,7 +15,7 @@ import yaml
 from huggingface_hub import ModelCard
 from typer.testing import CliRunner
 
-from tests.documents import PAGES, ROOT, blocks, commands, text_of
+from tests.documents import PAGES, ROOT, blocks, commands, section, text_of
 from vaswani_transformer.__main__ import app
 from vaswani_transformer.recipe import load_recipe, parse_recipe
 from vaswani_transformer.shipped_recipes import find_recipe
@@ -182,6 +182,11 @@ def test_results_are_those_of_the_cards(page: str) -> None:
         _, test_set, metric, score, _ = (cell.strip() for cell in cells.split("|"))
         results = ModelCard.load(ROOT / path).data.eval_results
         assert (test_set, metric, score) in {(result.dataset_name, result.metric_name, f"{result.metric_value:.2f}") for result in results}
+
+
+def test_the_page_on_heads_has_figures_of_the_card_only() -> None:
+    rows = re.findall(r"^\| (?:even attention|\d\.\d) \|.*$", section("docs/looking_inside.md", "What heads do"), flags=re.MULTILINE)
+    assert len(rows) == 4 and set(rows) <= set(text_of("model_cards/multi30k_en_de.md").splitlines())
 
 
 def test_the_readme_has_figures_of_the_page_on_speed_only() -> None:

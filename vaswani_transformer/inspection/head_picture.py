@@ -42,14 +42,14 @@ def draw_heads(report: Mapping[str, Any]) -> Figure:
     FigureCanvasAgg(figure)
     grid = figure.subplots(3, 2 if has_worth else 1, squeeze=False, height_ratios=rows, width_ratios=[3, 1] if has_worth else [1])
     losses = [-head["worth"]["difference"] for head in report["heads"] if head["worth"]]
-    widest = max([0.5, *(abs(loss) for loss in losses)])
+    ends = (min(0.0, *losses, -0.05), max(0.5, *losses)) if losses else (0.0, 0.5)
     for (kind, title), axes in zip(KINDS.items(), grid, strict=True):
         heads = by_kind[kind]
         _shares(axes[0], [report["chance"][kind], *(head["measures"] for head in heads)])
         axes[0].set_title(title, loc="left", fontsize=9, color=_INK, pad=26)
         _rows(axes[0], heads)
         if has_worth:
-            _bars(axes[1], heads, widest)
+            _bars(axes[1], heads, ends)
             axes[1].set_title("BLEU lost without it", loc="left", fontsize=8, color=_INK)
     return figure
 
@@ -77,12 +77,12 @@ def _rows(axes: Axes, heads: Sequence[Mapping[str, Any]]) -> None:
             axes.axhline(row - 0.5, color="white", linewidth=2)
 
 
-def _bars(axes: Axes, heads: Sequence[Mapping[str, Any]], widest: float) -> None:
+def _bars(axes: Axes, heads: Sequence[Mapping[str, Any]], ends: tuple[float, float]) -> None:
     """Points of BLEU, dark where the difference is unlikely to be chance."""
     for row, worth in ((row, head["worth"]) for row, head in enumerate(heads, start=1) if head["worth"]):
         axes.barh(row, -worth["difference"], height=0.7, color=_SURE if worth["p"] < SURE else _UNSURE)
     axes.set_ylim(len(heads) + 0.5, -0.5)
-    axes.set_xlim(-min(0.3, 0.3 * widest), 1.08 * widest)
+    axes.set_xlim(1.08 * ends[0], 1.08 * ends[1])
     axes.set_yticks([])
     axes.axvline(0, color=_FAINT, linewidth=0.8)
     axes.tick_params(length=0, labelsize=6.5, labelcolor=_FAINT)
