@@ -57,6 +57,9 @@ def test_a_text_its_best_translations_and_another_model(demo: Any, server: Serve
     assert [rows.nth(row).locator("td").nth(2).inner_text() for row in (1, 2, 3)] == expected
     assert re.fullmatch(r"-\d+\.\d{3}", rows.nth(1).locator("td").nth(1).inner_text())
 
+    demo.get_by_text("Search settings").click()
+    demo.get_by_label("marian").check()
+    demo.wait_for_function("document.querySelector('[aria-label=\"number input for Beams\"]').value === '3'")  # Marian's own
     demo.get_by_role("tab", name="Compare models").click()
     demo.get_by_role("button", name="Compare", exact=True).click()
     for name, translator in (("ours", plain), ("marian", other)):

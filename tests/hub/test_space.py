@@ -104,6 +104,7 @@ def test_every_byte_arrives(space: Path, hub: HubServer) -> None:
 def test_a_dry_run_tells_everything_and_uploads_nothing(
     published: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setattr(space_module, "check", lambda folder: ("A dog.", "Ein Hund."))
     monkeypatch.setattr(space_module, "check_space", lambda *_: ["It was started."])
     monkeypatch.setattr(space_module, "commit_files", lambda *_, **__: pytest.fail("it was uploaded"))
     publish_space(published.parent, "somebody/space", dry_run=True, allow_useless=True)

@@ -97,7 +97,9 @@ class Page:
             begun = time.monotonic()
             try:
                 _, request = self._request(text, *settings)
-                for state in self._translators[name].translate(Request(text, {}, request.split_language, request.target_language)):
+                translator = self._translators[name]
+                language = _language(translator, request.target_language)
+                for state in translator.translate(Request(text, {}, request.split_language, language)):
                     yield state.text, told(state, time.monotonic() - begun)
             except _USERS as error:
                 yield gr.skip(), notice(_sentence(error), "wrong")
@@ -213,8 +215,7 @@ class Page:
         search = {"num_beams": int(beams), "length_penalty": float(penalty), "num_return_sequences": min(int(count), int(beams))}
         if "extra_length" in translator.search:
             search["extra_length"] = int(extra)
-        chosen = choice if choice in translator.target_languages else next(iter(translator.target_languages), None)
-        return translator, Request(text, search, (language.strip() or "en") if split else None, chosen)
+        return translator, Request(text, search, (language.strip() or "en") if split else None, _language(translator, choice))
 
     def _picture(self) -> tuple[Any, Any]:
         import gradio as gr
@@ -285,6 +286,11 @@ class Page:
             "show_progress": show_progress,
             "api_visibility": "private",
         }
+
+
+def _language(translator: Translator, choice: str | None) -> str | None:
+    """The chosen target language, or the first of a model that has others; None where there is no choice."""
+    return choice if choice in translator.target_languages else next(iter(translator.target_languages), None)
 
 
 def _sentence(error: Exception) -> str:
