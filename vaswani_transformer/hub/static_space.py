@@ -137,11 +137,11 @@ def assemble_static_space(
         write_text(unfinished / "attention.js", script())
         write_text(unfinished / "attention.css", style())
         languages = _languages(folder)
-        title = " to ".join(languages) or (model_id or _name(folder)).rpartition("/")[2]
+        title = model_id.rpartition("/")[2] if model_id else _name(folder)
         loaded = [unfinished / "vendor" / "ort-wasm-simd-threaded.wasm", *unfinished.glob("onnx/*"), *unfinished.glob("*config.json")]
         settings = {
             "title": title,
-            "source": languages[0] if languages else None,
+            "languages": languages,
             "precision": SUFFIXES[precision],
             "bytes": sum(file.stat().st_size for file in [*loaded, unfinished / "tokenizer.json"]),
             "search": _search(folder),

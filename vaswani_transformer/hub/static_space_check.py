@@ -77,7 +77,8 @@ def node_translations(space: Path, requests: Sequence[tuple[str, dict[str, Any]]
         requests: sentences, each with settings of `Translator.translate` in `translator.js`, such as `{"beams": 1, "wanted": 1}`.
 
     Returns:
-        For each request `{"source": ids, "translations": [{"text", "score", "tokens"}], "milliseconds"}`, the best translation first.
+        One dictionary a request, with `source` (ids), `translations` (the best first, each with `text`, `score` and `tokens`) and `seconds`
+        (of processor time).
 
     Raises:
         PublishError: it fails; the sentence tells node's last words.

@@ -55,6 +55,15 @@ function stop() {
   get("status").textContent = `Stopped after ${counted(parts.length)}.`;
 }
 
+/** A language's English name. */
+function nameOf(code) {
+  try {
+    return new Intl.DisplayNames(["en"], { type: "language" }).of(code);
+  } catch {
+    return code; // no code of a language
+  }
+}
+
 const counted = (number) => `${number} ${number === 1 ? "sentence" : "sentences"}`;
 
 function refuse(message) {
@@ -87,16 +96,20 @@ const on = {
     get("progress").value = Math.min(1, loaded / total);
     get("loaded").textContent = `${megabytes(loaded)} of ${megabytes(total)} MB`;
   },
-  ready({ defaults, languages, title }) {
+  ready({ defaults, targets, languages, title }) {
     isReady = true;
-    document.title = get("title").textContent = title;
+    const names = languages.map(nameOf);
+    document.title = get("title").textContent = names.join(" to ") || title;
+    names.forEach((name, place) => {
+      get(["from", "to"][place]).textContent = name;
+    });
     show(get("loading"), false);
     get("translate").disabled = false;
     get("beams").value = defaults.beams;
     get("alpha").value = defaults.alpha;
     get("wanted").value = defaults.beams;
-    get("language").append(...languages.map((language) => make("option", { value: language, textContent: language })));
-    show(get("languages"), languages.length > 0);
+    get("language").append(...targets.map((language) => make("option", { value: language, textContent: nameOf(language) })));
+    show(get("languages"), targets.length > 0);
     showSettings();
     get("status").textContent = "Ready.";
   },

@@ -2,7 +2,7 @@
  * Loads the model and translates, away from the page, which so stays alive.
  *
  * From the page: {type: "translate", job, text, settings}, {type: "attention", job, sentence}, {type: "stop"}.
- * To the page: {type: "progress", loaded, total}, {type: "ready", defaults, languages}, {type: "failed", message};
+ * To the page: {type: "progress", loaded, total}, {type: "ready", defaults, targets, languages, title}, {type: "failed", message};
  * of a job: "sentences" (how many), "partial" (text so far), "translated" (one sentence's translations), "done", "attention" (data), and
  * "refused" (message), which ends it.
  */
@@ -29,13 +29,13 @@ async function load() {
   ort.env.wasm.wasmBinary = library;
   const translator = await Translator.create(ort, Tokenizer, files);
   await translator.translate("."); // the first run is slower than all others
-  say("ready", { defaults: translator.defaults, languages: translator.languages, title: space.title });
+  say("ready", { defaults: translator.defaults, targets: translator.languages, languages: space.languages, title: space.title });
   return { translator, space };
 }
 
 async function translate({ job, text, settings }) {
   const { translator, space } = await loading;
-  const sentences = sentencesOf(text, space.source);
+  const sentences = sentencesOf(text, space.languages[0]);
   translated = [];
   say("sentences", { job, count: sentences.length });
   let turn = performance.now();
