@@ -83,6 +83,13 @@ def test_pictures_alone(folder: Path, options: list[object]) -> None:
     assert Path("a.png").read_bytes().startswith(b"\x89PNG") and ">reads</text>" in Path("a.svg").read_text()
 
 
+def test_a_picture_of_what_words_come_from(folder: Path) -> None:
+    told = look(folder, SENTENCE, "--svg", "a.svg", "--attribution", "value_zeroing", "--num-beams", 1)
+    assert told.stdout.endswith("The picture is in a.svg.\n"), told.output
+    assert [path.name for path in Path().iterdir()] == ["a.svg"]
+    assert ">reads</text>" in Path("a.svg").read_text() and "Value zeroing" in Path("a.svg").read_text()
+
+
 @pytest.mark.parametrize("text", ["שלום עולם", "😀 👩‍👩‍👧", "</script><img src=x onerror=alert(1)>", "x" * 100])
 def test_any_text_is_shown(folder: Path, text: str) -> None:
     assert look(folder, text, "--target", text).exit_code == 0
@@ -101,6 +108,7 @@ def test_any_text_is_shown(folder: Path, text: str) -> None:
         (["a", "--head", "9", "--png", "a.png"], "There is no head 9: this model has 2."),
         (["a", "--png", "a.gif"], "A picture is written as .png or .svg; a.gif has another ending."),
         (["a", "--output", "a.txt"], "An attention page is written as .html; a.txt has another ending."),
+        (["a", "--attribution", "magic", "--png", "a.png"], "There is no attribution method 'magic'; choose saliency, "),
         (["a", "--set", "num_beams"], "An override reads key=value"),
     ],
 )
@@ -114,7 +122,9 @@ def test_what_cannot_be_shown_is_one_sentence(
     assert list(Path().iterdir()) == []
 
 
-@pytest.mark.parametrize("options", ["--layer 0", "--head first", "--target b --n-best 2", "--layer all --head 2"])
+@pytest.mark.parametrize(
+    "options", ["--layer 0", "--head first", "--target b --n-best 2", "--layer all --head 2", "--attribution saliency"]
+)
 def test_a_wrong_command_line(options: str) -> None:
     told = look("model", SENTENCE, *options.split())
     assert told.exit_code == 2 and told.stderr.count("\n") == 1

@@ -28,6 +28,9 @@ def look(
     kind: Annotated[Literal["cross", "encoder", "decoder"], typer.Option(help="Of the picture: which attention.")] = "cross",
     layer: Annotated[str, typer.Option(metavar="N", help="Of the picture: a layer, counted from 1, or all.")] = "last",
     head: Annotated[str, typer.Option(metavar="N", help="Of the picture: a head, counted from 1, or mean, or all side by side.")] = "all",
+    attribution: Annotated[
+        str | None, typer.Option(metavar="METHOD", help="Of the picture: what words come from, by saliency, occlusion, value_zeroing ...")
+    ] = None,
     source_language: Annotated[str | None, typer.Option(metavar="CODE", help="For a model that has several: en.")] = None,
     target_language: Annotated[str | None, typer.Option(metavar="CODE", help="Likewise: fr.")] = None,
     num_beams: Annotated[
@@ -43,7 +46,7 @@ def look(
     vaswani look runs/my_pair/published "The dog sleeps." --png dog.png --layer 2
 
     The page is one file that needs no network: send it, put it on a server, or keep it beside a paper. With --png or --svg, only the
-    picture is made, unless --output is given, too.
+    picture is made, unless --output is given, too. With --attribution, it shows what each word comes from, by any method of `attribute`.
     """
     from ..strict_yaml import parse_override
 
@@ -54,10 +57,16 @@ def look(
         raise typer.BadParameter("A picture of all layers has all heads; leave out --head, or name a --layer.")
     search = dict(parse_override(entry, "length_penalty=1.0") for entry in settings or ())
     search |= {"num_beams": num_beams} if num_beams is not None else {}
-    candidates = _maps(model, text, target, nbest, {"src_lang": source_language, "tgt_lang": target_language}, search)
+    languages, paths = {"src_lang": source_language, "tgt_lang": target_language}, [path for path in (png, svg) if path is not None]
+    if attribution is not None:
+        if not paths or output is not None or nbest > 1:
+            raise typer.BadParameter("--attribution draws a picture of one translation; give --png or --svg, and no --output or --n-best.")
+        _attribute(model, text, target, level, attribution, paths, languages | search)
+        return
+    candidates = _maps(model, text, target, nbest, languages, search)
     print(candidates[0].target_text)
-    _draw(candidates[0], level, kind, chosen, [path for path in (png, svg) if path is not None])
-    if output is not None or (png is None and svg is None):
+    _draw(candidates[0], level, kind, chosen, paths)
+    if output is not None or not paths:
         _show(candidates, text, level, output or Path("attention.html"), not no_open)
 
 
@@ -82,19 +91,37 @@ def _maps(
     """The maps of the translations, by subwords, best first."""
     from ..inspection.maps import attention_maps, candidate_maps
     from ..inspection.page import MOST_UNITS
+
+    model, tokenizer = _loaded(name, search)
+    for what, given in (("text", text), ("target", target or "")):
+        if (tokens := len(tokenizer(given).input_ids)) > MOST_UNITS:
+            raise ValueError(f"The {what} has {tokens:,} tokens, and at most {MOST_UNITS:,} can be shown; look at one sentence at a time.")
+    if target is not None:
+        return [attention_maps(model, tokenizer, text, target, **languages, **search)]
+    return candidate_maps(model, tokenizer, text, count, **languages, **search)
+
+
+def _loaded(name: str, search: dict[str, Any]) -> tuple[Any, Any]:
+    """The model and its tokenizer, once the settings are known to be possible."""
     from ..translation.loading import load_checkpoint, local_folder
     from ..translation.processes import processes
     from ..translation.translate import check_search
 
     check_search(search)
     model, tokenizer = load_checkpoint(local_folder(name))
-    for what, given in (("text", text), ("target", target or "")):
-        if (tokens := len(tokenizer(given).input_ids)) > MOST_UNITS:
-            raise ValueError(f"The {what} has {tokens:,} tokens, and at most {MOST_UNITS:,} can be shown; look at one sentence at a time.")
-    model = model.to(processes().device).eval()
-    if target is not None:
-        return [attention_maps(model, tokenizer, text, target, **languages, **search)]
-    return candidate_maps(model, tokenizer, text, count, **languages, **search)
+    return model.to(processes().device).eval(), tokenizer
+
+
+def _attribute(name: str, text: str, target: str | None, level: Any, method: Any, paths: list[Path], options: dict[str, Any]) -> None:
+    from ..inspection.attribution import attribute
+    from ..inspection.figures import write_figure
+
+    search = {name: value for name, value in options.items() if name not in ("src_lang", "tgt_lang")}
+    found = attribute(*_loaded(name, search), text, target, method=method, level=level, **options)
+    print(found.target_text)
+    for path in paths:
+        write_figure(found.figure(), path)
+        print(f"The picture is in {path}.")
 
 
 def _draw(maps: Any, level: str, kind: Any, chosen: tuple[int | None, int | str], paths: list[Path]) -> None:
