@@ -192,6 +192,12 @@ def test_what_stands_out_is_the_furthest_above_chance() -> None:
 def test_what_cannot_be_measured_is_told(model: MarianMTModel, tokenizer: PreTrainedTokenizerBase) -> None:
     with pytest.raises(ValueError, match="no sentence pairs"):
         measure_heads(model, tokenizer, [])
+    with pytest.raises(ValueError, match=r"Sentence pair 2 cannot be measured: The target is only white space"):
+        measure_heads(model, tokenizer, [PAIRS[0], ("Yes.", " ")])
+    with pytest.raises(
+        ValueError, match=r"Sentence pair 1 cannot be measured: The source has \d+ tokens, and the model has positions for 128"
+    ):
+        measure_heads(model, tokenizer, [("dog " * 200, "Yes.")])
     model.config.is_encoder_decoder = False
     with pytest.raises(ValueError, match="has no encoder and decoder"):
         measure_heads(model, tokenizer, PAIRS)

@@ -282,14 +282,19 @@ def _scene(kind: Kind, sides: _Sides, counts: Mapping[Side, Tensor], controls: T
 
 def _tokens(translating: Translating, pairs: Sequence[tuple[str, str]]) -> list[_Pair]:
     """Ids as the model's own search reads and writes them."""
-    found = []
-    for source, target in pairs:
+    return [_encoded(translating, number, *pair) for number, pair in enumerate(pairs, start=1)]
+
+
+def _encoded(translating: Translating, number: int, source: str, target: str) -> _Pair:
+    try:
         inputs = translating.read(source)
         ids = translating.given(target, inputs, {}).ids.tolist()
-        found.append(_Pair(inputs["input_ids"][0].tolist(), ids[:-1], ids[1:]))
-        check_size(translating.model, "source", len(found[-1].source), 0, MEMORY_LIMIT)
-        check_size(translating.model, "target", len(found[-1].source), len(ids) - 1, MEMORY_LIMIT)
-    return found
+        read = inputs["input_ids"][0].tolist()
+        check_size(translating.model, "source", len(read), 0, MEMORY_LIMIT)
+        check_size(translating.model, "target", len(read), len(ids) - 1, MEMORY_LIMIT)
+    except ValueError as error:
+        raise ValueError(f"Sentence pair {number} cannot be measured: {error}") from error
+    return _Pair(read, ids[:-1], ids[1:])
 
 
 def _count(sequences: Sequence[Sequence[int]], entries: int) -> Tensor:
