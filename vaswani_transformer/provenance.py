@@ -60,6 +60,8 @@ def _cpu_name() -> str:
 
 
 def _version(package: str) -> str:
+    if package == __package__:
+        return str(sys.modules[package].__version__)  # the metadata of an editable installation stays as it was when that was made
     try:
         return version(package)
     except PackageNotFoundError:  # a checkout that was never installed has no metadata
