@@ -22,7 +22,10 @@ import transformers
 from packaging.version import Version
 from transformers import MarianConfig, MarianMTModel, PreTrainedTokenizerBase
 
+from tests.browser import browser, page
 from vaswani_transformer.data.bpe import train_tokenizer
+
+__all__ = ["browser", "page"]  # here and nowhere below: each place that imports them would start a browser of its own
 
 hypothesis.settings.register_profile("house", deadline=None, derandomize=True, database=None)
 hypothesis.settings.load_profile("house")

@@ -9,13 +9,10 @@ import pytest
 import torch
 from transformers import MarianConfig, MarianMTModel, PreTrainedModel, PreTrainedTokenizerBase
 
-from tests.browser import browser, page
 from tests.conftest import SENTENCES
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 from vaswani_transformer.data.bpe import train_tokenizer
 from vaswani_transformer.demo.limits import Limits
-
-__all__ = ["browser", "page"]
 
 
 class Folders(NamedTuple):

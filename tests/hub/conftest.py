@@ -1,4 +1,3 @@
-from tests.browser import browser, page
 from tests.finished_run import finished_run, run
 
-__all__ = ["browser", "finished_run", "page", "run"]
+__all__ = ["finished_run", "run"]

@@ -264,6 +264,21 @@ def test_a_checked_space_is_published(
     assert committed == {"space_sdk": "static", "private": True, "revision": "v2", "files": files}
 
 
+def test_a_search_that_the_page_does_not_have_is_told(
+    published: Published, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    folder = shutil.copytree(published.folder, tmp_path / "toy")
+    monkeypatch.setattr(static_space, "assemble_static_space", lambda *_: tmp_path / "toy")
+    monkeypatch.setattr(static_space, "check_static_space", lambda *_: Checked("Translated.", "Ein Hund."))
+    publish_static_space(folder)
+    assert "the paper's settings" not in capsys.readouterr().out
+    settings = read_json(folder / "generation_config.json")
+    write_json(folder / "generation_config.json", settings | {"length_penalty_type": None, "length_penalty": 1.2})
+    publish_static_space(folder)
+    told = "The page searches with the paper's settings (num_beams=4, length_penalty=0.6, length_penalty_type=gnmt, extra_length=50): the"
+    assert told in capsys.readouterr().out
+
+
 def test_a_space_that_does_not_translate_is_a_sentence(published: Published, space: Path, tmp_path: Path) -> None:
     broken = shutil.copytree(space, tmp_path / "broken")
     (broken / "onnx" / f"{DECODER}.onnx").write_bytes(b"no model")

@@ -17,7 +17,7 @@ from vaswani_transformer.recipe import Recipe, load_recipe
 from vaswani_transformer.report import model_card
 from vaswani_transformer.report.converted_card import Conversion, write_converted_card
 from vaswani_transformer.report.markdown import Markdown, code, python, text, visible
-from vaswani_transformer.report.model_card import render_card
+from vaswani_transformer.report.model_card import Pictures, render_card
 from vaswani_transformer.report.run_comparison import compare_runs
 from vaswani_transformer.run_folder import RunFolder
 
@@ -145,7 +145,8 @@ def _poisoned(run: RunFolder, hostile: str, monkeypatch: pytest.MonkeyPatch) -> 
     evaluation["decoding"] = {f"{hostile}{i}": [hostile] for i in range(len(evaluation["decoding"]))}
     for path, content in ((run.cleaning, cleaning), (run.training, training), (run.evaluation, evaluation)):
         write_json(path, content)
-    return render_card(run, model_id=hostile, picture=f"{hostile}.png")
+    picture = Path(f"{hostile.replace('/', '|')}.png")  # the name of a file has no slash
+    return render_card(run, model_id=hostile, pictures=Pictures(picture, picture, picture))
 
 
 def _body(card: str) -> str:

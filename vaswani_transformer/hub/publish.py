@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from huggingface_hub import HfApi, constants
@@ -94,7 +94,42 @@ def publish(
     print(f"{sum(file.stat().st_size for file in files):>14,} bytes  in {folder}")
     sentence, translation = check(folder)
     print(f"Loaded in a process without the package; it translates {sentence!r} as {translation!r}.")
-    for fault in (faults := find_faults(folder, translation)):
+    upload_unless_useless(
+        folder,
+        find_faults(folder, translation),
+        repo_id,
+        lambda identity: upload(folder, identity, private=private, revision=revision),
+        revision=revision,
+        dry_run=dry_run,
+        allow_useless=allow_useless,
+    )
+
+
+def upload_unless_useless(
+    folder: Path,
+    faults: Sequence[str],
+    repo_id: str | None,
+    send: Callable[[str], str],
+    *,
+    kind: str = "",
+    revision: str | None,
+    dry_run: bool,
+    allow_useless: bool,
+) -> None:
+    """The last step of publishing a model or a Space: warn of `faults`, then upload, or say why not.
+
+    Args:
+        folder: what was checked.
+        faults: what makes it useless.
+        repo_id: the repository; without it nothing is uploaded.
+        send: uploads to a repository and gives the address.
+        kind: how addresses on the Hub begin: empty for a model, `"spaces/"`.
+        revision, dry_run, allow_useless: see `publish`.
+
+    Raises:
+        PublishError: it is useless; what `send` raises.
+    """
+    for fault in faults:
         print(f"Warning: {fault}.")
     if faults and repo_id is not None and not allow_useless:
         raise PublishError(
@@ -103,9 +138,9 @@ def publish(
     if repo_id is None:
         print("Not uploaded: no --repo-id was given.")
     elif dry_run:
-        print(f"Dry run: would be uploaded to {constants.ENDPOINT}/{repo_id}, branch {revision or 'main'}.")
+        print(f"Dry run: would be uploaded to {constants.ENDPOINT}/{kind}{repo_id}, branch {revision or 'main'}.")
     else:
-        print(f"Uploaded: {upload(folder, repo_id, private=private, revision=revision)}")
+        print(f"Uploaded: {send(repo_id)}")
 
 
 def assemble(run: RunFolder, model_id: str | None = None) -> Path:

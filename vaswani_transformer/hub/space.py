@@ -11,14 +11,24 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import ModelCard, SpaceCardData, constants
+from huggingface_hub import ModelCard, SpaceCardData
 
 from .. import run_folder
 from ..files.atomic_file import write_text
 from ..files.atomic_folder import atomic_folder
 from ..files.checksums import write_checksums
 from ..files.json_files import read_json
-from .publish import CODE_FILES, DOCUMENTS, FORMER_CODE_FILES, PublishError, assemble, check, check_repo_id, commit_files, find_faults
+from .publish import (
+    CODE_FILES,
+    DOCUMENTS,
+    FORMER_CODE_FILES,
+    assemble,
+    check,
+    check_repo_id,
+    commit_files,
+    find_faults,
+    upload_unless_useless,
+)
 from .publish import list_files as files_of_model
 from .requirements import pinned
 from .space_check import check_space
@@ -99,18 +109,16 @@ def publish_space(
     sentence, translation = check(folder)
     for step in check_space(space, sentence, translation):
         print(step)
-    for fault in (faults := find_faults(folder, translation)):
-        print(f"Warning: {fault}.")
-    if faults and repo_id is not None and not allow_useless:
-        raise PublishError(
-            f"{space} was not published, because {faults[0]}; train longer, or, if that is what you want to show, add --allow-useless."
-        )
-    if repo_id is None:
-        print("Not uploaded: no --repo-id was given.")
-    elif dry_run:
-        print(f"Dry run: would be uploaded to {constants.ENDPOINT}/spaces/{repo_id}, branch {revision or 'main'}.")
-    else:
-        print(f"Uploaded: {commit_files(space, files, repo_id, space_sdk='gradio', private=private, revision=revision)}")
+    upload_unless_useless(
+        space,
+        find_faults(folder, translation),
+        repo_id,
+        lambda identity: commit_files(space, files, identity, space_sdk="gradio", private=private, revision=revision),
+        kind="spaces/",
+        revision=revision,
+        dry_run=dry_run,
+        allow_useless=allow_useless,
+    )
 
 
 def assemble_space(folder: Path, space: Path, model_id: str | None = None) -> Path:

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,8 @@ def check_space(space: Path, sentence: str, expected: str) -> Iterator[str]:
         yield f"Started in a clean folder with the packages of requirements.txt only: {len(pinned_names(space))} of them."
         _demand(space, _by_api(address, sentence), sentence, expected)
         yield f"Asked over HTTP, it translates {sentence!r} as {expected!r}, like the plain pipeline."
-        clicked = _by_clicks(address, sentence)
+        with ThreadPoolExecutor(1) as another:  # Playwright refuses a thread that runs an event loop, as a notebook's does
+            clicked = another.submit(_by_clicks, address, sentence).result()
         if clicked is None:
             yield "Not clicked through: there is no Playwright with a Chromium here."
         else:

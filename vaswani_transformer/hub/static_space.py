@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import ModelCard, SpaceCardData, constants
+from huggingface_hub import ModelCard, SpaceCardData
 
 from ..configuration_vaswani import PAPER_SEARCH
 from ..files.atomic_file import write_text
@@ -18,7 +18,7 @@ from ..inspection.page import script, style
 from ..interop.browser_onnx import SUFFIXES, Precision, export_browser_onnx
 from ..run_folder import RunFolder
 from .browser_packages import PARTS, provide_packages
-from .publish import PublishError, assemble, check_repo_id, commit_files, find_faults
+from .publish import assemble, check_repo_id, commit_files, find_faults, upload_unless_useless
 from .publish import list_files as files_of_model
 from .static_space_check import check_static_space
 
@@ -81,21 +81,21 @@ def publish_static_space(
     for file in files:
         print(f"{file.stat().st_size:>14,} bytes  {file.relative_to(space)}")
     print(f"{sum(file.stat().st_size for file in files):>14,} bytes  in {space}")
+    if not _has_the_papers_penalty(folder):
+        settings = ", ".join(f"{name}={value}" for name, value in PAPER_SEARCH.items())
+        print(f"The page searches with the paper's settings ({settings}): the model's own have a penalty that it does not compute.")
     checked = check_static_space(space, folder)
     print(checked.sentence)
-    faults = [*checked.faults, *find_faults(folder, checked.translation)]
-    for fault in faults:
-        print(f"Warning: {fault}.")
-    if faults and repo_id is not None and not allow_useless:
-        raise PublishError(
-            f"{space} was not published, because {faults[0]}; train longer, or, if that is what you want to show, add --allow-useless."
-        )
-    if repo_id is None:
-        print("Not uploaded: no --repo-id was given.")
-    elif dry_run:
-        print(f"Dry run: would be uploaded to {constants.ENDPOINT}/spaces/{repo_id}, branch {revision or 'main'}.")
-    else:
-        print(f"Uploaded: {commit_files(space, files, repo_id, space_sdk='static', private=private, revision=revision)}")
+    upload_unless_useless(
+        space,
+        [*checked.faults, *find_faults(folder, checked.translation)],
+        repo_id,
+        lambda identity: commit_files(space, files, identity, space_sdk="static", private=private, revision=revision),
+        kind="spaces/",
+        revision=revision,
+        dry_run=dry_run,
+        allow_useless=allow_useless,
+    )
 
 
 def assemble_static_space(
@@ -154,8 +154,12 @@ def assemble_static_space(
 def _search(folder: Path) -> dict[str, Any]:
     """The search that the model was published with; where that has another penalty, the paper's."""
     own = read_json(folder / "generation_config.json")
-    settings = PAPER_SEARCH | own if own.get("length_penalty_type") == "gnmt" else PAPER_SEARCH
+    settings = PAPER_SEARCH | own if _has_the_papers_penalty(folder) else PAPER_SEARCH
     return {"beams": settings["num_beams"], "alpha": settings["length_penalty"], "extraLength": settings["extra_length"]}
+
+
+def _has_the_papers_penalty(folder: Path) -> bool:
+    return read_json(folder / "generation_config.json").get("length_penalty_type") == "gnmt"
 
 
 def _card(folder: Path, title: str, languages: list[str], model_id: str | None, precision: Precision) -> str:
