@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The whole project in five commands: from nothing to a published translator that one line of transformers loads.
+# The whole project in six commands: from nothing to a published translator that one line of transformers loads.
 # No download but the packages, no GPU: a small model learns a built-in English-German grammar in a few minutes on two cores.
 #     bash scripts/quickstart.sh                               into runs/builtin_tiny; an interrupted run resumes
 #     bash scripts/quickstart.sh --set training.updates=100    a shorter look; everything after the name goes to `train`
@@ -19,9 +19,12 @@ python=${VENV:-.venv}/bin/python
 # 3. What the average is worth: BLEU and chrF on sentences that no training pair contains.
 "$python" -m vaswani_transformer evaluate "$run"
 
-# 4. The model card: what it was made of, what it can do and what it cannot; every number is read from the run's files.
+# 4. What each attention head looks at; the card shows it.
+"$python" -m vaswani_transformer heads "$run"
+
+# 5. The model card: what it was made of, what it can do and what it cannot; every number is read from the run's files.
 "$python" -m vaswani_transformer card "$run"
 
-# 5. The folder as it would go to the Hub, tried in a process that does not know this package; nothing is uploaded. Then some translations,
+# 6. The folder as it would go to the Hub, tried in a process that does not know this package; nothing is uploaded. Then some translations,
 # as a user's program gets them: pipeline("translation", model=folder).
 "$python" -m vaswani_transformer publish "$run" --dry-run --show 5

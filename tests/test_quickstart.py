@@ -46,6 +46,7 @@ def test_quickstart_goes_from_nothing_to_a_pipeline(tmp_path: Path) -> None:
     for name in ("published", "published/README.md", "evaluation.json", "curves.png", "log.jsonl"):
         assert str(tmp_path / RUN / name) in said
         assert (tmp_path / RUN / name).exists()
+    assert "What the heads do" in (tmp_path / RUN / "published" / "README.md").read_text(encoding="utf-8")
     suffixes = {path.suffix for path in (tmp_path / RUN / "published").rglob("*")}
     assert suffixes == {".json", ".md", ".png", ".py", ".safetensors"}
     run_the_documents_python(tmp_path)
