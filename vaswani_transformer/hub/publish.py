@@ -168,6 +168,14 @@ def assemble(run: RunFolder, model_id: str | None = None) -> Path:
     return run.published
 
 
+def shown_name(folder: Path, model_id: str | None) -> str:
+    """What a Space calls its model: the name of its repository or, without one, of its run or folder."""
+    if model_id:
+        return model_id.rpartition("/")[2]
+    absolute = folder.absolute()
+    return absolute.parent.name if absolute.name == "published" else absolute.name
+
+
 def list_files(folder: Path) -> list[Path]:
     """The files of a published folder.
 

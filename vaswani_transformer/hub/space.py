@@ -27,6 +27,7 @@ from .publish import (
     check_repo_id,
     commit_files,
     find_faults,
+    shown_name,
     upload_unless_useless,
 )
 from .publish import list_files as files_of_model
@@ -134,7 +135,7 @@ def assemble_space(folder: Path, space: Path, model_id: str | None = None) -> Pa
         ImportError: the demo's packages are not installed.
     """
     model_files = files_of_model(folder)
-    name = model_id.rpartition("/")[2] if model_id else _name(folder)
+    name = shown_name(folder, model_id)
     roots = [*ROOTS, *(["sentencepiece"] if any(file.suffix == ".spm" for file in model_files) else [])]
     requirements = "\n".join([_CPU_WHEELS, *pinned(roots)]) + "\n"
     with atomic_folder(space) as unfinished:
@@ -179,8 +180,3 @@ def _configuration(folder: Path, model_id: str | None) -> dict[str, Any]:
 def _languages(folder: Path) -> list[str]:
     evaluation = read_json(folder / "evaluation.json") if (folder / "evaluation.json").is_file() else {}
     return [str(evaluation[side]) for side in ("source_language", "target_language") if side in evaluation]
-
-
-def _name(folder: Path) -> str:
-    absolute = folder.absolute()
-    return absolute.parent.name if absolute.name == "published" else absolute.name

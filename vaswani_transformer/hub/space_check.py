@@ -16,6 +16,7 @@ from typing import Any
 
 from . import clean_space
 from .publish import PublishError
+from .static_space_browser import find_chromium
 
 _SECONDS_TO_START = 300
 _SECONDS_TO_TRANSLATE = 120
@@ -111,13 +112,11 @@ def _by_api(address: str, sentence: str) -> str:
 
 def _by_clicks(address: str, sentence: str) -> str | None:
     """The translation that the page shows to somebody who writes and clicks; None without a browser."""
-    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    try:
-        from playwright.sync_api import Error, sync_playwright
-    except ImportError:
-        return None
+    program = find_chromium()
     if program is None:
         return None
+    from playwright.sync_api import Error, sync_playwright
+
     outside: list[str] = []
 
     def guard(route: Any) -> None:

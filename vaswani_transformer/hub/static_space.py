@@ -18,7 +18,7 @@ from ..inspection.page import script, style
 from ..interop.browser_onnx import SUFFIXES, Precision, export_browser_onnx
 from ..run_folder import RunFolder
 from .browser_packages import PARTS, provide_packages
-from .publish import assemble, check_repo_id, commit_files, find_faults, upload_unless_useless
+from .publish import assemble, check_repo_id, commit_files, find_faults, shown_name, upload_unless_useless
 from .publish import list_files as files_of_model
 from .static_space_check import check_static_space
 
@@ -137,7 +137,7 @@ def assemble_static_space(
         write_text(unfinished / "attention.js", script())
         write_text(unfinished / "attention.css", style())
         languages = _languages(folder)
-        title = model_id.rpartition("/")[2] if model_id else _name(folder)
+        title = shown_name(folder, model_id)
         loaded = [unfinished / "vendor" / "ort-wasm-simd-threaded.wasm", *unfinished.glob("onnx/*"), *unfinished.glob("*config.json")]
         settings = {
             "title": title,
@@ -187,8 +187,3 @@ def _languages(folder: Path) -> list[str]:
     evaluation = read_json(folder / "evaluation.json") if (folder / "evaluation.json").is_file() else {}
     known = [evaluation[side] for side in ("source_language", "target_language") if side in evaluation]
     return [str(code) for code in known] if len(known) == 2 else []
-
-
-def _name(folder: Path) -> str:
-    absolute = folder.absolute()
-    return absolute.parent.name if absolute.name == "published" else absolute.name

@@ -30,7 +30,8 @@ def translation_of(address: str, sentence: str, program: str) -> str:
     return shown
 
 
-def _find_chromium() -> str | None:
+def find_chromium() -> str | None:
+    """Chromium's program; None where it, or Playwright, is not installed."""
     try:
         import playwright
     except ImportError:
@@ -40,7 +41,7 @@ def _find_chromium() -> str | None:
 
 
 if __name__ == "__main__":
-    found = _find_chromium()
+    found = find_chromium()
     if found is None:
         sys.exit(NO_BROWSER)
     print(json.dumps(translation_of(address=sys.argv[1], sentence=sys.argv[2], program=found)))

@@ -11,7 +11,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..packing import is_packed
 from .maps import MEMORY_LIMIT, Level, at_rest, check_size, eager, merged
-from .through_inseq import Scores, check_inseq, inseq_scores
+from .through_inseq import BY_GRADIENT, Scores, check_inseq, inseq_scores
 from .translating import Translating, Translation
 from .value_zeroing import value_zeroing
 from .words import Places, labels, units_of, words_of
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Method = Literal["saliency", "input_x_gradient", "integrated_gradients", "occlusion", "attention", "value_zeroing"]
-
-BY_GRADIENT: tuple[Method, ...] = ("saliency", "input_x_gradient", "integrated_gradients")
 
 MOST_TOKENS = 1024
 """Of a source or a translation, for all methods but attention: each token takes a pass over the whole text."""

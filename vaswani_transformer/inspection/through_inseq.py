@@ -12,6 +12,9 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from .words import control_ids
 
+BY_GRADIENT = ("saliency", "input_x_gradient", "integrated_gradients")
+"""The methods that need gradients."""
+
 _POSITIONS_AT_ONCE = 2**22
 """Pairs of tokens that a batch of changed inputs may have: every layer and head has a weight for each."""
 
@@ -71,7 +74,7 @@ def inseq_scores(
         _Text(one, mask, torch.tensor([[number if number in controls else none for number in one[0].tolist()]], device=one.device))
         for one, mask in ((read["input_ids"], read["attention_mask"]), (ids[None], torch.ones_like(ids[None])))
     )
-    by_gradient = method in ("saliency", "input_x_gradient", "integrated_gradients")
+    by_gradient = method in BY_GRADIENT
     gradients = torch.enable_grad() if by_gradient else torch.no_grad()
     on_device = torch.cuda.device(model.device) if model.device.type == "cuda" else nullcontext()
     with on_device, _put_back(model, tokenizer), warnings.catch_warnings():
