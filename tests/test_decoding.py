@@ -375,14 +375,53 @@ def test_scores_that_are_no_numbers_are_named(settings: dict[str, Any], cached: 
     model.generate(**padded(SOURCES), **settings, use_cache=cached, max_new_tokens=4, remove_invalid_values=True)
 
 
-@pytest.mark.parametrize("draft", [{"prompt_lookup_num_tokens": 2}, {"assistant_model": build_model(1)}])
+ASSISTED: list[dict[str, Any]] = [{"prompt_lookup_num_tokens": 2}, {"assistant_model": build_model(1)}]
+
+
+@pytest.mark.parametrize("draft", ASSISTED)
 def test_a_draft_is_refused_where_several_hypotheses_are_searched(draft: dict[str, Any]) -> None:
     model = build_model()
     model.generation_config.update(**PAPER_SEARCH, allow_custom_entries=True)
     with pytest.raises(ValueError, match=f"`{next(iter(draft))}` speeds up greedy search .* num_beams is 4"):
         model.generate(**padded(SOURCES[:1]), **draft)
-    plain = model.generate(**padded(SOURCES[:1]), num_beams=1)
-    assert torch.equal(model.generate(**padded(SOURCES[:1]), **draft, num_beams=1), plain)
+
+
+def test_a_draft_in_the_checkpoints_settings_is_refused_for_several_hypotheses() -> None:
+    model = build_model()
+    model.generation_config.update(**PAPER_SEARCH, prompt_lookup_num_tokens=2, allow_custom_entries=True)
+    with pytest.raises(ValueError, match=r"`prompt_lookup_num_tokens` speeds up greedy search .* num_beams is 4"):
+        model.generate(**padded(SOURCES[:1]))
+
+
+@pytest.mark.parametrize("draft", ASSISTED)
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"extra_length": 5},
+        {"extra_length": 1, "forced_eos_token_id": EOS},
+        {"max_new_tokens": 9, "repetition_penalty": 1.5, "no_repeat_ngram_size": 2},
+        {"max_new_tokens": 6, "decoder_input_ids": torch.tensor([[BOS, 5, 6]])},
+    ],
+)
+def test_transformers_assisted_decoding_of_one_sentence_changes_nothing(draft: dict[str, Any], settings: dict[str, Any]) -> None:
+    model = build_model()
+    for source in SOURCES:
+        plain = model.generate(**padded([source]), **settings)
+        assert torch.equal(model.generate(**padded([source]), **draft, **settings), plain)
+
+
+@pytest.mark.parametrize(
+    ("sentences", "draft", "message"),
+    [
+        (2, ASSISTED[0], "one sentence at a time and got 2; .* batch_size=1"),
+        (2, ASSISTED[1], "one sentence at a time and got 2"),
+        (1, {"assistant_early_exit": 1}, "always runs all of them"),
+        (1, {"assistant_model": "some/name"}, "the name 'some/name'; load that model"),
+    ],
+)
+def test_assisted_decoding_that_cannot_work_is_refused(sentences: int, draft: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        build_model().generate(**padded(SOURCES[:sentences]), **draft)
 
 
 @pytest.mark.parametrize(

@@ -181,6 +181,18 @@ def test_search_settings_may_be_given_anywhere(ours: TranslationPipeline, tokeni
     assert len(ids(ours, **forced, max_new_tokens=5)) == 1 + 5
 
 
+@pytest.mark.parametrize("draft", ["assistant_model", "prompt_lookup_num_tokens"])
+def test_drafts_are_refused_where_the_checkpoint_searches_with_beams(
+    ours: TranslationPipeline, tokenizer: PreTrainedTokenizerFast, draft: str
+) -> None:
+    assisted = {draft: ours.model if draft == "assistant_model" else 2}
+    own = pipeline("translation", model=ours.model, tokenizer=tokenizer, device="cpu", **assisted)
+    for translate in (lambda **settings: ours(TEXTS[0], **assisted, **settings), lambda **settings: own(TEXTS[0], **settings)):
+        with pytest.raises(ValueError, match=f"`{draft}` speeds up greedy search .* num_beams is 4"):
+            translate()
+        assert translate(num_beams=1) == ours(TEXTS[0], num_beams=1)
+
+
 def test_nothing_is_cut_unless_asked(ours: TranslationPipeline) -> None:
     long = "the old man sees a dog . " * 100
     seen: list[int] = []

@@ -74,15 +74,22 @@ class PaperSearch(GenerationMixin):
     def _validate_generation_mode(
         self, generation_mode: GenerationMode, generation_config: GenerationConfig, given: dict[str, Any]
     ) -> None:
-        """Refuse assisted decoding for several hypotheses: transformers has it for one only, and silently drops it for several."""
+        """Refuse transformers' assisted decoding where it silently drops the beam search, or where this model has nothing to draft with."""
         names = ("prompt_lookup_num_tokens", "assistant_early_exit", "use_mtp")
-        drafts = {"assistant_model": given.get("assistant_model"), **{name: getattr(generation_config, name, None) for name in names}}
+        assistant = given.get("assistant_model")
+        drafts = {"assistant_model": assistant, **{name: getattr(generation_config, name, None) for name in names}}
         for name, draft in drafts.items():
             if draft and (generation_config.num_beams or 1) > 1:
                 raise ValueError(
                     f"`{name}` speeds up greedy search and sampling, and here num_beams is {generation_config.num_beams}; "
                     f"leave it out for a beam search, or pass num_beams=1."
                 )
+        if isinstance(assistant, str):
+            raise ValueError(f"`assistant_model` is the name {assistant!r}; load that model and pass it itself.")
+        if drafts["assistant_early_exit"]:
+            raise ValueError(
+                "`assistant_early_exit` drafts with a model's first layers, and this model's decoder always runs all of them; leave it out."
+            )
         super()._validate_generation_mode(generation_mode, generation_config, given)
 
     def _prepare_generated_length(
@@ -166,6 +173,15 @@ class PaperSearch(GenerationMixin):
         criteria = StoppingCriteriaList([*stopping_criteria, TokenLimits(limits, input_ids.shape[1])])
         processors = for_hugging_face(logits_processor, generation_config, limits, input_ids.shape[1])
         return super()._sample(input_ids, processors, criteria, generation_config, synced_gpus, streamer, **kwargs)
+
+    def _assisted_decoding(self, input_ids: torch.LongTensor, *args: Any, **kwargs: Any) -> Any:
+        """transformers' assisted decoding, of one sentence."""
+        if len(input_ids) > 1:
+            raise ValueError(
+                f"transformers' assisted decoding (`assistant_model`, `prompt_lookup_num_tokens`) takes one sentence at a time and got "
+                f"{len(input_ids)}; leave it out, or translate them one by one (in a pipeline, with batch_size=1)."
+            )
+        return super()._assisted_decoding(input_ids, *args, **kwargs)
 
     def _beam_search(
         self,
