@@ -33,6 +33,7 @@ LAYERS: list[list[tuple[str, ...]]] = [
     [("strict_yaml",)],
     [("data.builtin",)],
     [("data.sources",)],
+    [("licences",)],
     [("recipe", "run_folder", "provenance", "shipped_recipes")],
     [("interop.length_penalty",)],
     [("interop.ctranslate2",)],  # an engine, which the door in translation opens

@@ -60,6 +60,11 @@ def test_one_file_with_both_languages(tmp_path: Path) -> None:
     assert load_recipe(path).data.train == (TableCorpus(path="pairs.csv"),)
 
 
+def test_the_licence_goes_into_the_recipe(tmp_path: Path) -> None:
+    path, _ = write_new_recipe("my", write_lines(tmp_path, "a", PAIRS), folder=tmp_path, licence="CC BY: mine")
+    assert load_recipe(path).data.licences.stated == ["CC BY: mine"]
+
+
 def test_text_in_tokens_is_marked(tmp_path: Path) -> None:
     apart = [tuple(side.replace(".", " .").replace(",", " ,") for side in pair) for pair in PAIRS]
     path, _ = write_new_recipe("my", write_lines(tmp_path, "a", [(s, t) for s, t in apart]), folder=tmp_path)

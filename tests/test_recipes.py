@@ -107,6 +107,16 @@ def test_multi30k_in_three_languages_begins_with_the_model_of_one() -> None:
     assert peaks[0] == pytest.approx(peaks[1], rel=0.01)
 
 
+def test_the_recipe_of_documentation_says_what_its_parts_are() -> None:
+    recipe = shipped("docs_en_de")
+    licences = recipe.data.licences
+    assert [part.title for part in licences.unstated] == ["multi30k/train.en.gz"]
+    assert licences.stated == ["cc-by-4.0", "cc-by-2.0", "cc-by-3.0"] and all(part.attribution for part in licences.parts)
+    assert [name for name, spec in recipe.data.test.items() if spec.remark] == ["newstest2013"]
+    assert recipe.data.validation not in recipe.data.test.values()
+    assert parameters(recipe.model_config(vocab_size=recipe.tokenizer.vocab_size)) == pytest.approx(14.1e6, rel=0.01)
+
+
 def test_the_default_recipe_needs_no_download() -> None:
     data = shipped("builtin_tiny").data
     assert {corpus.format for corpus in (*data.train, *data.validations, *data.test.values())} == {"builtin"}

@@ -32,7 +32,7 @@ source_language: {source_code}
 target_language: {target_code}
 
 data:
-  licence: unknown # that of the text; the card says what stands here
+  licence: {licence} # that of the text; each entry of `train` may name its own, and its `attribution`: the card puts them together
   train:
     - {train}
   # {validation_remark}
@@ -96,6 +96,7 @@ def write_new_recipe(
     validation: Files | None = None,
     test: Files | None = None,
     folder: Path = Path(),
+    licence: str = "unknown",
 ) -> tuple[Path, Survey]:
     """Look at a corpus and write `NAME.yaml`, and where they are not given the files of a validation and a test set.
 
@@ -106,6 +107,7 @@ def write_new_recipe(
         validation: pairs to look at during training; by default some of the training pairs.
         test: pairs for the score; likewise.
         folder: where the recipe goes, and where relative names of files start.
+        licence: of the training text, such as "cc-by-4.0".
 
     Returns:
         The recipe's file, and what was counted.
@@ -136,7 +138,7 @@ def write_new_recipe(
     for number, (part, files) in enumerate(written.items()):
         _write_pairs(folder, files, found.held_out[number * each : (number + 1) * each])
         given[part] = {"format": "lines", "source": files[0], "target": files[1]}
-    write_text(path, _text(name, pair, tree, given, missing, found, propose(found)))
+    write_text(path, _text(name, pair, tree, given, missing, found, propose(found), licence))
     return path, found
 
 
@@ -181,6 +183,7 @@ def _text(
     chosen: Sequence[str],
     found: Survey,
     settings: Proposal,
+    licence: str,
 ) -> str:
     """The recipe. Whatever a comment says was counted."""
     size, sides = settings.size, (found.source, found.target)
@@ -201,6 +204,7 @@ def _text(
         target_language=languages[1],
         source_code=_flow(languages[0]),
         target_code=_flow(languages[1]),
+        licence=_flow(licence),
         source_lengths=_lengths(found.source),
         target_lengths=_lengths(found.target),
         different=len(found.source.words | found.target.words),

@@ -18,6 +18,7 @@ from huggingface_hub.errors import StrictDataclassError
 from .configuration_vaswani import PAPER_SEARCH, PRESETS, VaswaniConfig
 from .data.sources import AnyCorpus
 from .data.sources.corpus import Corpus, require_language_code
+from .licences import Licences, licences_of
 from .shipped_recipes import shipped_recipes
 from .strict_yaml import apply_override, parse, plain, read_mapping, require_above_zero, require_at_least, unknown_key, unknown_value
 
@@ -72,7 +73,7 @@ class DataSettings:
     """The corpora of an experiment.
 
     Relative file names start at `root`, which itself starts at the folder of the recipe (see `load_recipe`). `validation` may be several,
-    one for each target language.
+    one for each target language. `licence` is that of each training corpus that names none of its own.
     """
 
     train: tuple[AnyCorpus, ...]
@@ -85,6 +86,17 @@ class DataSettings:
     def __post_init__(self) -> None:
         if not self.train or not self.validations:
             raise ValueError("`train` and `validation` need a corpus each; add them to the recipe.")
+        for number, spec in enumerate(self.train):
+            if spec.remark is not None:
+                raise ValueError(f"`train[{number}].remark` is for a score, and training text gets none; write it to a test set.")
+        for split, specs in self.by_split.items():
+            if split != "train" and any(spec.licence or spec.attribution for spec in specs):
+                raise ValueError(f"`{split}` names a licence, but only training text is in the weights; leave it out there.")
+
+    @property
+    def licences(self) -> Licences:
+        """What the training corpora state about their licences."""
+        return licences_of(self.train, self.licence)
 
     @property
     def validations(self) -> tuple[Corpus, ...]:

@@ -101,6 +101,25 @@ def test_a_licence_the_hub_does_not_know_gets_a_name(run: RunFolder, licence: st
     assert {key: data[key] for key in data if key.startswith("license")} == metadata
 
 
+def test_several_licences_are_listed_with_what_they_ask_for_and_whom_to_ask(run: RunFolder) -> None:
+    recipe = yaml.safe_load(run.recipe.read_text(encoding="utf-8"))
+    recipe["data"]["train"][0] |= {"licence": "cc-by-nc-sa-4.0", "attribution": "The *Authors*"}
+    recipe["data"]["test"]["toy_short"]["remark"] = "News it cannot."
+    run.recipe.write_text(yaml.safe_dump(recipe), encoding="utf-8")
+    text = render_card(run)
+    assert "The training data have several, cc-by-nc-sa-4.0 and cc-by-4.0".lower() in text.lower()
+    assert "| `text.en` | cc-by-nc-sa-4.0 | The \\*Authors\\* |" in text and "| `wmt/wmt14 de-en train` | cc-by-4.0 |  |" in text
+    assert "- no commercial use: `text.en`\n" in text and "- name the authors: `text.en`, `wmt/wmt14 de-en train`\n" in text
+    assert "license_name: cc-by-nc-sa-4.0-and-cc-by-4.0" in text
+    assert "\n- toy_short: News it cannot.\n" in text and "\n- toy_test: " not in text
+    recipe["data"]["licence"] = "none stated; ask"
+    run.recipe.write_text(yaml.safe_dump(recipe), encoding="utf-8")
+    text = render_card(run)
+    assert "for a part of them none is stated (`wmt/wmt14 de-en train`), so ask its owners" in text
+    assert "what the owners of `wmt/wmt14 de-en train` allow: its source states no licence" in text
+    the_card_is_well_formed(text, TITLES)
+
+
 def test_the_card_says_what_the_files_say(run: RunFolder) -> None:
     text = render_card(run, model_id="somebody/toy")
     evaluation = read_json(run.evaluation)

@@ -211,6 +211,22 @@ def test_settings_that_decide_nothing_so_far_may_change(make_recipe: Callable[..
     claim_run_folder(replace(recipe, name="other", validation=looks), run)
 
 
+def test_what_only_describes_a_corpus_may_change_and_shares_what_was_prepared(
+    make_recipe: Callable[..., Recipe], run: RunFolder, tmp_path: Path
+) -> None:
+    recipe = make_recipe()
+    claim_run_folder(recipe, run)
+    train = tuple(replace(spec, licence="cc-by-4.0", attribution="Somebody") for spec in recipe.data.train)
+    test = {name: replace(spec, remark="A remark.") for name, spec in recipe.data.test.items()}
+    described = replace(recipe, data=replace(recipe.data, train=train, test=test, licence="mit"))
+    claim_run_folder(described, run)
+    assert "attribution: Somebody" in run.recipe.read_text(encoding="utf-8")
+    assert preparation._content(described, {}) == preparation._content(recipe, {})
+    longer = replace(described, data=replace(described.data, train=(replace(train[0], limit=3), *train[1:])))
+    with pytest.raises(ValueError, match=r"`data\.train` .*That decides what is computed"):
+        claim_run_folder(longer, run)
+
+
 @pytest.mark.parametrize(
     ("change", "named"),
     [

@@ -21,6 +21,7 @@ def new(
     dev_target: Annotated[str | None, typer.Option(metavar="FILE", help="Its translation.")] = None,
     test_source: Annotated[str | None, typer.Option(metavar="FILE", help="Text for the score.")] = None,
     test_target: Annotated[str | None, typer.Option(metavar="FILE", help="Its translation.")] = None,
+    licence: Annotated[str, typer.Option(metavar="ID", help="Of the training text, such as cc-by-4.0; for the model's card.")] = "unknown",
 ) -> None:
     """Write a recipe that fits your sentence pairs.
 
@@ -38,7 +39,7 @@ def new(
         raise typer.BadParameter("--dev-target and --test-target need the option for their source.")
     dev, test = (Files(first, second) if first else None for first, second in ((dev_source, dev_target), (test_source, test_target)))
     train = Files(source, target, format, source_column, target_column, split)
-    path, found = write_new_recipe(name, train, (source_language, target_language), dev, test)
+    path, found = write_new_recipe(name, train, (source_language, target_language), dev, test, licence=licence)
     print(f"{path} is for {found.pairs:,} training pairs; read it, its comments give the reasons.")
     if found.held_out:
         files = [f"{name}.{part}.*" for part, given in (("validation", dev), ("test", test)) if given is None]

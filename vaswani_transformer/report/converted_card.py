@@ -8,8 +8,9 @@ from huggingface_hub import ModelCardData
 
 from ..files.atomic_file import write_text
 from ..files.json_files import read_json
+from ..licences import licence_metadata
 from .markdown import Markdown, front_matter
-from .model_card import card_environment, count_parameters, licence_metadata
+from .model_card import card_environment, count_parameters
 
 
 @dataclass(frozen=True)

@@ -109,6 +109,8 @@ def render_card(run: RunFolder, *, model_id: str | None = None, pictures: Pictur
             model_id=model_id or recipe.name,
             pictures=pictures or Pictures.beside(run.card),
             recipe=recipe,
+            licences=recipe.data.licences,
+            remarks=_remarks(recipe),
             origin=readable_origin(recipe.init_from),
             transfer=_read(run.initial / TRANSFER, "train first") if recipe.init_from else None,
             source=_LANGUAGE_NAMES.get(recipe.source_language, recipe.source_language),
@@ -137,7 +139,7 @@ def card_metadata(recipe: Recipe, evaluation: dict[str, Any]) -> ModelCardData:
     return ModelCardData(
         model_name=recipe.name,
         language=list(dict.fromkeys([recipe.source_language, *recipe.translates_into])),
-        **licence_metadata(recipe.data.licence),
+        **recipe.data.licences.metadata(),
         **origin_metadata(recipe.init_from),
         library_name="transformers",
         pipeline_tag="translation",
@@ -146,6 +148,11 @@ def card_metadata(recipe: Recipe, evaluation: dict[str, Any]) -> ModelCardData:
         metrics=sorted({_HUB_METRICS[name] for test_set in evaluation["test_sets"] for name in test_set["metrics"]}),
         eval_results=[_eval_result(evaluation, test_set, name) for test_set in evaluation["test_sets"] for name in test_set["metrics"]],
     )
+
+
+def _remarks(recipe: Recipe) -> dict[str, str]:
+    """What the recipe tells the reader of a score, by the test set's name."""
+    return {name: spec.remark for name, spec in recipe.data.test.items() if spec.remark is not None}
 
 
 def count_parameters(weights: Path) -> int:
@@ -184,13 +191,6 @@ def origin_metadata(origin: str | None) -> dict[str, Any]:
 def readable_origin(origin: str | None) -> str | None:
     """A fine-tuning's `init_from`; for a folder, its own name and its run's, which tell others more than its path."""
     return origin if origin is None or not Path(origin).is_absolute() else "/".join(Path(origin).parts[-2:])
-
-
-def licence_metadata(licence: str) -> dict[str, Any]:
-    """The Hub knows short identifiers; anything else is `other` with a name."""
-    if re.fullmatch(r"[a-z0-9][a-z0-9.-]*", licence):
-        return {"license": licence}
-    return {"license": "other", "license_name": re.sub(r"[^a-z0-9.]+", "-", licence.lower()).strip("-")}
 
 
 def card_environment() -> Environment:

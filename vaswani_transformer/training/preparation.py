@@ -15,7 +15,7 @@ from ..data.bpe import extend_tokenizer, train_tokenizer
 from ..data.cache import provide
 from ..data.cleaning import CleaningReport, clean
 from ..data.encoding import EncodedCorpus, encode_corpus, tokenizer_hash
-from ..data.sources.corpus import Corpus, SentencePair
+from ..data.sources.corpus import DESCRIPTIVE, Corpus, SentencePair
 from ..data.workers import available_cores
 from ..files.atomic_file import write_text
 from ..files.atomic_folder import atomic_folder, discard, explained, make_folder, sweep
@@ -35,8 +35,8 @@ _FREE = (
     "training.gradient_checkpointing", "training.compile",
 )  # fmt: skip
 """Settings that may change when a run resumes: they decide how long it trains, what is validated and kept, or how much memory and time it
-takes, but not what an update computes. No others may change: validation and test corpora, because their pairs were dropped from the
-training pairs, and `batching`, because it decides which pairs form an update."""
+takes, but not what an update computes. Of a corpus, those of `DESCRIPTIVE` may change, too. No others may: validation and test corpora,
+because their pairs were dropped from the training pairs, and `batching`, because it decides which pairs form an update."""
 
 _NO_LIMIT = 2**31 - 1
 """Tokens of a sentence. All validation pairs count: `validation.batch_tokens` limits memory and must not decide what is scored."""
@@ -166,7 +166,7 @@ def _content(recipe: Recipe, hashes: dict[str, dict[str, str]]) -> dict[str, Any
     splits = recipe.data.by_split
     if any(spec.is_streamed for specs in splits.values() for spec in specs):
         return None
-    corpora = {split: [asdict(spec) for spec in specs] for split, specs in splits.items()}
+    corpora = {split: [_decisive(asdict(spec)) for spec in specs] for split, specs in splits.items()}
     cleaning = asdict(recipe.data.cleaning)
     return {"corpora": corpora, "hashes": hashes, "languages": recipe.languages, "cleaning": cleaning}
 
@@ -340,11 +340,20 @@ def _hashes(recipe: Recipe) -> dict[str, dict[str, str]]:
 
 
 def _flat(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested settings under dotted keys."""
+    """Nested settings under dotted keys; of a corpus, those that decide what is computed."""
     flat: dict[str, Any] = {}
-    for key, value in tree.items():
-        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    for key, value in (_decisive(tree) if "format" in tree else tree).items():
+        if isinstance(value, dict):
+            flat |= _flat(value, f"{prefix}{key}.")
+        else:
+            corpora = isinstance(value, list) and all(isinstance(item, dict) for item in value)
+            flat[f"{prefix}{key}"] = [_decisive(item) for item in value] if corpora else value
     return flat
+
+
+def _decisive(corpus: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a corpus without those that only describe it."""
+    return {key: value for key, value in corpus.items() if key not in DESCRIPTIVE}
 
 
 def _is_free(key: str) -> bool:

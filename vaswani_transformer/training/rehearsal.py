@@ -106,6 +106,7 @@ def _files(found: Rehearsal) -> Iterator[str]:
         for corpus in corpora:
             files = [str(path.absolute()) for path in corpus.files(Path(data.root)).values()]
             yield f"  {split:<12} {', '.join(files) or corpus.title}"
+    yield from (f"  {'licence' if number == 0 else '':<12} {line}" for number, line in enumerate(data.licences.lines()))
 
 
 def _cleaning(found: Rehearsal) -> Iterator[str]:

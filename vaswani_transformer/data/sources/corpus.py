@@ -19,6 +19,10 @@ _LANGUAGE_CODE = re.compile(r"[a-z]{2,3}([_-][A-Za-z0-9]{2,8})*")
 """The shape of a code of BCP 47, with "_" for "-" where people write it so."""
 
 
+DESCRIPTIVE = ("licence", "attribution", "remark")
+"""Fields of a corpus that only say what it is, and change nothing that is computed."""
+
+
 class SentencePair(NamedTuple):
     """A sentence and its translation, and where they were read.
 
@@ -49,12 +53,18 @@ class Corpus(ABC):
     `limit` reads the first pairs only. `tokenized` says that the text is already split into tokens by spaces, so that BLEU is computed on
     it as it stands. `target_language` is the recipe's where it is absent; a recipe whose training corpora name theirs makes one model of
     several target languages.
+
+    `licence` is that of the text, as its source states it, and `attribution` the line that names its authors; the model's card derives the
+    model's licence from those of the training corpora. `remark` is a sentence for the reader of a score: what this text is to this model.
     """
 
     format: str
     limit: int | None = None
     tokenized: bool = False
     target_language: str | None = None
+    licence: str | None = None
+    attribution: str | None = None
+    remark: str | None = None
 
     def __post_init__(self) -> None:
         require_at_least(self, 1, "limit")
