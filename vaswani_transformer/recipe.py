@@ -164,12 +164,18 @@ class TrainingSettings:
     `keep_best_checkpoints` best by `best_checkpoint_metric`. Only checkpoints that were validated compete, so let
     `validate_every` be a multiple of `checkpoint_every`. `patience` ends the run after that many validations without a better
     one; `None` trains for all `updates`.
+
+    `initial_scale` multiplies the first weights of every residual branch's values, output projection and feed-forward network
+    (`v_proj`, `out_proj`, `fc1`, `fc2`), so that post-LayerNorm starts nearer to the identity. `deepnorm` takes the factors of DeepNorm
+    (Wang et al., 2022, section 4), 0.87 * (N^4 * M)^(-1/16) in an encoder of N layers and (12 * M)^(-1/4) in a decoder of M. The
+    architecture stays the paper's: of DeepNorm only the start is taken, not the weight of the residual connection.
     """
 
     updates: int | None = None
     epochs: float | None = None
     warmup_updates: int = 4000
     learning_rate_scale: float = 1.0
+    initial_scale: float | Literal["deepnorm"] = 1.0
     adam_betas: tuple[float, float] = (0.9, 0.98)
     adam_epsilon: float = 1e-9
     label_smoothing: float = 0.1
@@ -197,6 +203,8 @@ class TrainingSettings:
         require_at_least(self, self.average_checkpoints, "keep_last_checkpoints")
         require_at_least(self, 0, "seed", "keep_best_checkpoints")
         require_above_zero(self, "learning_rate_scale", "adam_epsilon", "max_gradient_norm")
+        if self.initial_scale != "deepnorm":
+            require_above_zero(self, "initial_scale")
         for name, rates in (("label_smoothing", (self.label_smoothing,)), ("adam_betas", self.adam_betas)):
             if not all(0 <= rate < 1 for rate in rates):
                 raise ValueError(f"`{name}` must lie between 0 and 1 (excluded), not {getattr(self, name)}.")
@@ -342,6 +350,8 @@ class Recipe:
             raise ValueError("`batching.temperature` is for several target languages; name `target_language` in each of `data.train`.")
 
     def _check_fine_tuning(self) -> None:
+        if self.training.initial_scale != 1:
+            raise ValueError("`training.initial_scale` is for a model that starts at random, but `init_from` names another; drop one.")
         for key in self.model:
             if key not in _RATES_OF_DROPOUT:
                 raise ValueError(

@@ -149,6 +149,14 @@ class _Parser:
             return None
         is_list = isinstance(value, list | tuple)
         kinds = [kind for kind in kinds if kind is not type(None)]
+        words = [word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)]
+        if value in words:
+            return value
+        if float in kinds and words:
+            try:
+                return _scalar(float, value, where)
+            except ValueError as error:
+                raise ValueError(f"`{where}` must be a number or {' or '.join(words)}, not {value!r}.") from error
         fitting = [kind for kind in kinds if is_list == (get_origin(kind) is tuple)] or kinds
         if len(fitting) > 1 and all(dataclasses.is_dataclass(kind) for kind in fitting):
             return self._tagged(fitting, value, where)

@@ -10,6 +10,7 @@ from ..modeling_vaswani import VaswaniForConditionalGeneration
 from ..recipe import FineTuningSettings, Recipe
 from .checkpoints import set_search
 from .dropout import use_bit_dropout
+from .initial_scale import scale_residual_branches
 
 if TYPE_CHECKING:
     from peft import PeftModel
@@ -21,6 +22,8 @@ def build_model(recipe: Recipe, vocab_size: int, device: torch.device, initial: 
     torch.manual_seed(settings.seed)
     if recipe.init_from is None:
         model = VaswaniForConditionalGeneration(recipe.model_config(vocab_size=vocab_size))
+        if settings.initial_scale != 1:
+            scale_residual_branches(model, settings.initial_scale)
     else:
         model = VaswaniForConditionalGeneration.from_pretrained(initial, **recipe.model)
     # Fusing gains little for short sentences, and on CPUs SDPA in bfloat16 is several times slower than the plain products
