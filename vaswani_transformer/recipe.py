@@ -169,6 +169,10 @@ class TrainingSettings:
     (`v_proj`, `out_proj`, `fc1`, `fc2`), so that post-LayerNorm starts nearer to the identity. `deepnorm` takes the factors of DeepNorm
     (Wang et al., 2022, section 4), 0.87 * (N^4 * M)^(-1/16) in an encoder of N layers and (12 * M)^(-1/4) in a decoder of M. The
     architecture stays the paper's: of DeepNorm only the start is taken, not the weight of the residual connection.
+
+    `ema_decay`, such as 0.999, keeps an exponential moving average of the weights over all updates, with bias correction. Checkpoints then
+    hold the average in place of the weights, validation scores it, and `averaged` is the last checkpoint, whatever `average_checkpoints`
+    says. The weights themselves stay in the saved state, from which the run resumes.
     """
 
     updates: int | None = None
@@ -188,6 +192,7 @@ class TrainingSettings:
     validate_every: int = 1000
     checkpoint_every: int = 1000
     average_checkpoints: int = 5
+    ema_decay: float | None = None
     keep_last_checkpoints: int | None = None
     keep_best_checkpoints: int = 1
     best_checkpoint_metric: CheckpointMetric = "bleu"
@@ -203,6 +208,8 @@ class TrainingSettings:
         require_at_least(self, self.average_checkpoints, "keep_last_checkpoints")
         require_at_least(self, 0, "seed", "keep_best_checkpoints")
         require_above_zero(self, "learning_rate_scale", "adam_epsilon", "max_gradient_norm")
+        if self.ema_decay is not None and not 0 < self.ema_decay < 1:
+            raise ValueError(f"`ema_decay` must lie between 0 and 1 (both excluded), not {self.ema_decay}.")
         if self.initial_scale != "deepnorm":
             require_above_zero(self, "initial_scale")
         for name, rates in (("label_smoothing", (self.label_smoothing,)), ("adam_betas", self.adam_betas)):

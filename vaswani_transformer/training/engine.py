@@ -6,8 +6,8 @@ on the way), average the last checkpoints.
 
 import sys
 import time
-from collections.abc import Sequence
-from contextlib import closing, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, nullcontext
 from datetime import timedelta
 from typing import Any
 
@@ -34,6 +34,7 @@ from .state import Totals, TrainState, Validation, load_state, newest_state, sav
 from .update import UpdateOutcome, Updater
 from .validation import Validator
 from .watch import Watch
+from .weight_average import WeightAverage
 
 _MIXED_PRECISION = {"float32": "no", "bfloat16": "bf16", "float16": "fp16"}
 _LONGEST_WAIT = timedelta(hours=12)
@@ -95,6 +96,8 @@ class Training:
             module, optimizer = accelerator.prepare(trained, self.adam)
         else:
             module, optimizer = trained, accelerator.prepare_optimizer(self.adam)
+        decay = self.settings.ema_decay
+        self.average = None if decay is None else WeightAverage(self.trained, decay)
         self.updater = Updater(recipe, self.model.config, data.train, accelerator, module, optimizer)
         self.settings = recipe.training.in_updates(self.updater.stream.updates_in)
         self.epochs = recipe.training.epochs
@@ -115,7 +118,7 @@ class Training:
                 "choose another run folder to begin with the first update."
             )
         if found is not None:
-            scale = load_state(found, self.state, self.trained, self.adam)
+            scale = load_state(found, self.state, self.trained, self.adam, self.average)
             if self.accelerator.scaler is not None:
                 self.accelerator.scaler.load_state_dict(scale)
         silent = not self.accelerator.is_main_process
@@ -149,8 +152,9 @@ class Training:
         return self.is_complete
 
     def finish(self) -> None:
-        """Average the last checkpoints, and say where everything is."""
-        averaged = average_last_checkpoints(self.run, self.state, self.settings.average_checkpoints)
+        """Average the last checkpoints, and say where everything is. A checkpoint that holds an average itself is alone."""
+        count = self.settings.average_checkpoints if self.average is None else 1
+        averaged = average_last_checkpoints(self.run, self.state, count)
         self.write_facts(averaged)
         print(f"The averaged model is in {self.run.averaged}; log and costs are in {self.run.log} and {self.run.training}.")
         if peak := peak_memory():
@@ -183,6 +187,8 @@ class Training:
         """One update; returns whether a signal has come, to any rank."""
         started = time.perf_counter()
         outcome = self.updater.run(self.state.update + 1, interruption)
+        if self.average is not None:
+            self.average.add(self.state.update + 1)
         self._count(outcome, time.perf_counter() - started)
         self.state.seconds += outcome.totals.seconds
         self._report(outcome)
@@ -225,15 +231,12 @@ class Training:
         """
         started = time.perf_counter()
         self.progress.doing("Validating")
-        self._gather_model()
         scores: list[Validation | None] = [None]
-        if self.accelerator.is_main_process:
-            record = interruption.unless_requested(lambda: self.validator.run(self.loss))
-            if record is not None:
-                scores = [Validation(self.state.update, record["bleu"], record["loss"])]
-                place = {"kind": "validation", "update": self.state.update}
-                self._write({**place, **record, "seconds": self.state.total.seconds})
-                self.progress.say(_describe(self.state.update, record, self.state.validations))
+        if (record := self._score(interruption)) is not None:
+            scores = [Validation(self.state.update, record["bleu"], record["loss"])]
+            place = {"kind": "validation", "update": self.state.update}
+            self._write({**place, **record, "seconds": self.state.total.seconds})
+            self.progress.say(_describe(self.state.update, record, self.state.validations))
         score = broadcast_object_list(scores)[0]
         if score is None:
             return True
@@ -242,15 +245,26 @@ class Training:
         self._unsaved = True
         return False
 
+    def _score(self, interruption: Interruption) -> dict[str, Any] | None:
+        """The record of a validation on the first rank; None on the others, and if a signal interrupted it."""
+        with self._weights_to_publish():
+            if not self.accelerator.is_main_process:
+                return None
+            return interruption.unless_requested(lambda: self.validator.run(self.loss))
+
     def _write(self, record: dict[str, Any]) -> None:
         self.log.write(record)
         kind, step = record["kind"], record["update"]
         numbers = {f"{kind}/{key}": value for key, value in record.items() if isinstance(value, int | float)}
         self.accelerator.log(numbers, step=step)
 
-    def _gather_model(self) -> None:
-        if self.sharded is not None:
-            self.sharded.copy_to(self.loss)
+    @contextmanager
+    def _weights_to_publish(self) -> Iterator[None]:
+        """Inside this context, which all ranks must enter, `model` has the weights that are validated and go into checkpoints."""
+        with nullcontext() if self.average is None else self.average.in_place():
+            if self.sharded is not None:
+                self.sharded.copy_to(self.loss)
+            yield
 
     def _save(self) -> None:
         """Write checkpoint, state and facts; only then remove what they replace."""
@@ -258,9 +272,9 @@ class Training:
         self.progress.doing("Saving")
         is_checkpoint = self._is_due(self.settings.checkpoint_every)
         if is_checkpoint and self.state.update not in self.state.checkpoints:
-            self._gather_model()
-            if self.accelerator.is_main_process:
-                save_checkpoint(self.run, self.state.update, self.model, self.tokenizer, self.adapted)
+            with self._weights_to_publish():
+                if self.accelerator.is_main_process:
+                    save_checkpoint(self.run, self.state.update, self.model, self.tokenizer, self.adapted)
             self.state.checkpoints.append(self.state.update)
         writer = self.accelerator.is_main_process
         self.state.records = self.log.records
@@ -268,7 +282,7 @@ class Training:
             self.log.flush_to_disk()
         scaler = self.accelerator.scaler
         loss_scaler = {} if scaler is None else scaler.state_dict()
-        save_state(self.run.state, self.state, self.trained, self.adam, loss_scaler, writer)
+        save_state(self.run.state, self.state, self.trained, self.adam, loss_scaler, writer, self.average)
         if writer:
             self.write_facts()
             prune_checkpoints(self.run, self.state, self.settings)

@@ -91,6 +91,11 @@ def whole(tensor: Tensor) -> Tensor:
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
+def own_part(tensor: Tensor) -> Tensor:
+    """This rank's part of a sharded tensor, in the same memory; a tensor that is not sharded is returned unchanged."""
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+
+
 def gather(tensors: dict[str, Tensor], keep: bool) -> dict[str, Tensor]:
     """Whole tensors by name; sharded ones are gathered one at a time, onto the CPU.
 

@@ -16,8 +16,9 @@ from ..files.atomic_folder import atomic_folder, remove_folder
 from ..files.checksums import find_damage, write_checksums
 from ..files.json_files import read_json, write_json
 from .sharding import gather, part_of
+from .weight_average import WeightAverage
 
-_WEIGHTS, _OPTIMIZER, _STATE = "model.safetensors", "optimizer.safetensors", "state.json"
+_WEIGHTS, _OPTIMIZER, _AVERAGE, _STATE = "model.safetensors", "optimizer.safetensors", "average.safetensors", "state.json"
 _STATES_KEPT = 2
 """The newest, and the previous one in case the newest is damaged."""
 
@@ -90,6 +91,7 @@ def save_state(
     optimizer: torch.optim.Optimizer,
     loss_scaler: dict[str, Any],
     writer: bool = True,
+    average: WeightAverage | None = None,
 ) -> Path:
     """Write `folder/update-N`; of the earlier states, keep only the latest.
 
@@ -100,14 +102,18 @@ def save_state(
         optimizer: built over the trainable parameters of `module`, in their order.
         loss_scaler: state of float16's loss scaling; empty without it.
         writer: false on the ranks that only contribute their parts of a sharded module.
+        average: that of the weights of `module`, if the run keeps one.
     """
     path = folder / f"update-{state.update}"
     weights, moments = gather(_weights(module), writer), gather(_moments(module, optimizer), writer)
+    means = None if average is None else gather(average.means, writer)
     if not writer:
         return path
     with atomic_folder(path) as unfinished:
         save_file(weights, unfinished / _WEIGHTS)
         save_file(moments, unfinished / _OPTIMIZER)
+        if means is not None:
+            save_file(means, unfinished / _AVERAGE)
         write_json(unfinished / _STATE, {"state": state.state_dict(), "loss_scaler": loss_scaler})
         write_checksums(unfinished)
     for older in _states(folder)[:-_STATES_KEPT]:
@@ -120,18 +126,27 @@ def newest_state(folder: Path) -> Path | None:
     return next(reversed(_states(folder)), None)
 
 
-def load_state(path: Path, state: TrainState, module: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
-    """Fill `state`, `module` and `optimizer` from a folder that `save_state` wrote; returns the loss scaler's state.
+def load_state(
+    path: Path,
+    state: TrainState,
+    module: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    average: WeightAverage | None = None,
+) -> dict[str, Any]:
+    """Fill `state`, `module`, `optimizer` and `average` from a folder that `save_state` wrote; returns the loss scaler's state.
 
     Raises:
         ValueError: a file is missing, damaged, or belongs to another architecture. The sentence names it, and the previous state as the
             one to resume from. Nothing has been loaded then.
     """
-    if damage := find_damage(path, (_STATE, _WEIGHTS, _OPTIMIZER)):
+    files = (_STATE, _WEIGHTS, _OPTIMIZER) if average is None else (_STATE, _WEIGHTS, _OPTIMIZER, _AVERAGE)
+    if damage := find_damage(path, files):
         raise ValueError(f"{damage}; {_remedy(path)}")
     content = read_json(path / _STATE)
     _load_weights(module, load_file(path / _WEIGHTS), path / _WEIGHTS)
     _load_moments(module, optimizer, load_file(path / _OPTIMIZER))
+    if average is not None:
+        _load_means(average, load_file(path / _AVERAGE))
     state.load_state_dict(content["state"])
     return dict(content["loss_scaler"])
 
@@ -180,6 +195,11 @@ def _load_moments(module: nn.Module, optimizer: torch.optim.Optimizer, saved: di
         if name in by_parameter
     }
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+
+
+def _load_means(average: WeightAverage, saved: dict[str, Tensor]) -> None:
+    for name, mean in average.means.items():
+        mean.copy_(part_of(saved[name], mean))
 
 
 def _in_order(module: nn.Module, optimizer: torch.optim.Optimizer) -> list[tuple[str, nn.Parameter]]:
