@@ -69,11 +69,44 @@ class CleaningSettings:
 
 
 @dataclass(frozen=True)
+class DistillationSettings:
+    """Train on a teacher's translations of the training sources: sequence-level knowledge distillation (Kim and Rush, 2016, section 3.2).
+
+    `teacher` is the folder of a translator, or a repository of the Hub; any that `vaswani translate` runs in PyTorch. Between it and the
+    student passes text, so their vocabularies may differ.
+
+    The teacher searches with `num_beams` beams, by default as many as it does by itself, and keeps the `best` candidates: each makes a
+    pair. With `closest`, only that one of them makes a pair which is nearest to the reference by sentence BLEU (their section 3.3).
+    `keep_original` trains on the original pairs as well.
+
+    `dtype` is what the teacher computes in; on a CPU, `int8` and `bfloat16` are the fastest, and by default it is `float32`. A batch has
+    `batch_tokens` source tokens. A source of more than `max_source_tokens` is left out.
+    """
+
+    teacher: str
+    num_beams: int | None = None
+    best: int = 1
+    closest: bool = False
+    keep_original: bool = False
+    dtype: Literal["float32", "bfloat16", "float16", "int8"] | None = None
+    batch_tokens: int = 4096
+    max_source_tokens: int = 1024
+
+    def __post_init__(self) -> None:
+        require_at_least(self, 1, "num_beams", "best", "batch_tokens", "max_source_tokens")
+        if self.num_beams is not None and self.best > self.num_beams:
+            raise ValueError(f"the {self.best} best candidates need as many beams, and `num_beams` is {self.num_beams}; ask for more.")
+        if self.closest and self.best == 1:
+            raise ValueError("`closest` chooses among several candidates; set `best`, to 5 for instance.")
+
+
+@dataclass(frozen=True)
 class DataSettings:
     """The corpora of an experiment.
 
     Relative file names start at `root`, which itself starts at the folder of the recipe (see `load_recipe`). `validation` may be several,
     one for each target language. `licence` is that of each training corpus that names none of its own.
+    With `distillation`, a teacher's translations take the place of the training corpora's target sides.
     """
 
     train: tuple[AnyCorpus, ...]
@@ -82,6 +115,7 @@ class DataSettings:
     root: str = "."
     licence: str = "unknown"
     cleaning: CleaningSettings = CleaningSettings()
+    distillation: DistillationSettings | None = None
 
     def __post_init__(self) -> None:
         if not self.train or not self.validations:

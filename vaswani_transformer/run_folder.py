@@ -37,6 +37,16 @@ class RunFolder:
         return self.path / "cleaning.json"
 
     @property
+    def distilling(self) -> Path:
+        """What a teacher has translated so far; it goes once `distilled` is there."""
+        return self.path / "distilling"
+
+    @property
+    def distilled(self) -> Path:
+        """The training pairs with a teacher's translations: line-aligned files, and what made them."""
+        return self.path / "distilled"
+
+    @property
     def tokenizer(self) -> Path:
         return self.path / "tokenizer"
 

@@ -85,7 +85,9 @@ def apply_override(tree: dict[str, Any], override: str) -> None:
     *parents, last = key.split(".")
     node: Any = tree
     for parent in parents:
-        node = node.setdefault(parent, {})
+        if node.get(parent) is None:  # absent, or null as in the recipe of a run
+            node[parent] = {}
+        node = node[parent]
         if not isinstance(node, dict):
             raise ValueError(f"The override {override!r} goes below `{parent}`, which is not a mapping.")
     node[last] = value

@@ -273,6 +273,29 @@ def test_a_missing_stage_is_named(run: RunFolder, missing: str, remedy: str) -> 
     assert not run.card.exists()
 
 
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({}, "The best candidate for each of 4,300 sources makes a pair. 2 sources have no translation."),
+        ({"best": 3}, "Each of the 3 best candidates for 4,300 sources makes a pair."),
+        ({"best": 3, "closest": True, "keep_original": True}, "the one closest to the reference by sentence BLEU makes a pair, and the"),
+    ],
+)
+def test_a_distilled_model_names_its_teacher(run: RunFolder, settings: dict[str, Any], sentence: str) -> None:
+    recipe = yaml.safe_load(run.recipe.read_text(encoding="utf-8"))
+    recipe["data"]["distillation"] = {"teacher": "/somewhere/runs/big/averaged", **settings}
+    run.recipe.write_text(yaml.safe_dump(recipe), encoding="utf-8")
+    with pytest.raises(ValueError, match=r"cleaning\.json has no `distillation`"):
+        write_card(run)
+    facts = {"best": 1, "closest": False, "keep_original": False, "dtype": "int8", "search": {"num_beams": 5}, **settings}
+    facts |= {"teacher_sha256": {"model.safetensors": "ab" * 32}, "sources": 4300, "untranslated": 2}
+    write_json(run.cleaning, read_json(run.cleaning) | {"distillation": facts})
+    text = " ".join(write_card(run).read_text(encoding="utf-8").split())
+    assert sentence in text and "a teacher, `big/averaged`, translated the sources with `num_beams=5` in int8" in text
+    assert f"| `model.safetensors` | `{'ab' * 32}` |" in text
+    assert ("not those of people alone:" in text) == ("keep_original" in settings)
+
+
 def test_a_missing_value_is_an_error_that_names_its_file(run: RunFolder) -> None:
     training = read_json(run.training)
     del training["flops"]

@@ -20,6 +20,7 @@ from vaswani_transformer.files.json_files import read_json
 from vaswani_transformer.recipe import CleaningSettings, Recipe, load_recipe
 from vaswani_transformer.run_folder import RunFolder
 from vaswani_transformer.training import preparation
+from vaswani_transformer.training.corpora import content_of
 from vaswani_transformer.training.engine import train
 from vaswani_transformer.training.preparation import claim_run_folder, open_prepared_data, prepare_data, settle_micro_batches, sole_training
 
@@ -221,7 +222,7 @@ def test_what_only_describes_a_corpus_may_change_and_shares_what_was_prepared(
     described = replace(recipe, data=replace(recipe.data, train=train, test=test, licence="mit"))
     claim_run_folder(described, run)
     assert "attribution: Somebody" in run.recipe.read_text(encoding="utf-8")
-    assert preparation._content(described, {}) == preparation._content(recipe, {})
+    assert content_of(described, {}) == content_of(recipe, {})
     longer = replace(described, data=replace(described.data, train=(replace(train[0], limit=3), *train[1:])))
     with pytest.raises(ValueError, match=r"`data\.train` .*That decides what is computed"):
         claim_run_folder(longer, run)

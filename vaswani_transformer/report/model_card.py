@@ -112,6 +112,7 @@ def render_card(run: RunFolder, *, model_id: str | None = None, pictures: Pictur
             licences=recipe.data.licences,
             remarks=_remarks(recipe),
             origin=readable_origin(recipe.init_from),
+            teacher=readable_origin(recipe.data.distillation.teacher) if recipe.data.distillation else None,
             transfer=_read(run.initial / TRANSFER, "train first") if recipe.init_from else None,
             source=_LANGUAGE_NAMES.get(recipe.source_language, recipe.source_language),
             target=", ".join(_LANGUAGE_NAMES.get(code, code) for code in recipe.translates_into),
@@ -189,7 +190,7 @@ def origin_metadata(origin: str | None) -> dict[str, Any]:
 
 
 def readable_origin(origin: str | None) -> str | None:
-    """A fine-tuning's `init_from`; for a folder, its own name and its run's, which tell others more than its path."""
+    """A fine-tuning's `init_from`, or a teacher; for a folder, its own name and its run's, which tell others more than its path."""
     return origin if origin is None or not Path(origin).is_absolute() else "/".join(Path(origin).parts[-2:])
 
 

@@ -1,7 +1,7 @@
 """The training, step by step in the order in which it happens.
 
-Claim the run folder, prepare the data, build model and optimizer, resume from the last state, update until done (log, validate and save
-on the way), average the last checkpoints.
+Claim the run folder, let a teacher translate if there is one, prepare the data, build model and optimizer, resume from the last
+state, update until done (log, validate and save on the way), average the last checkpoints.
 """
 
 import sys
@@ -23,6 +23,7 @@ from ..run_folder import RunFolder
 from .averaging import average_checkpoints
 from .building import adapt, build_model
 from .checkpoints import best_checkpoints, prune_checkpoints, save_checkpoint, validations_without_gain, window_to_average
+from .distillation import distill
 from .interruption import Interruption
 from .loss import TranslationLoss
 from .optimization import build_adam
@@ -64,6 +65,9 @@ def train(recipe: Recipe, run: RunFolder) -> bool:
         with accelerator.main_process_first():
             if accelerator.is_main_process:
                 claim_run_folder(recipe, run, accelerator.num_processes)
+        distill(recipe, run)
+        with accelerator.main_process_first():
+            if accelerator.is_main_process:
                 print(f"Run folder {run.path}: preparing the data, or opening what is prepared", flush=True)
                 prepare_data(recipe, run, progress=sys.stderr.isatty())
             data = open_prepared_data(run)
@@ -76,6 +80,24 @@ def train(recipe: Recipe, run: RunFolder) -> bool:
         accelerator.wait_for_everyone()
         accelerator.end_training()
     return complete
+
+
+def translate_sources(recipe: Recipe, run: RunFolder) -> None:
+    """Do what comes before a training with a teacher, and no more: the teacher's translations, in `run.distilled`.
+
+    Raises:
+        ValueError, OSError: as `train`; or the recipe names no teacher.
+    """
+    if recipe.data.distillation is None:
+        raise ValueError(f"The recipe {recipe.name} names no teacher; set `data.distillation.teacher`.")
+    accelerator = build_accelerator(recipe, run)
+    with Watch(accelerator), sole_training(run) if accelerator.is_main_process else nullcontext():
+        with accelerator.main_process_first():
+            if accelerator.is_main_process:
+                claim_run_folder(recipe, run, accelerator.num_processes)
+        distill(recipe, run)
+        accelerator.wait_for_everyone()
+        accelerator.end_training()
 
 
 class Training:

@@ -1,6 +1,6 @@
 """From corpora to encoded pairs. Each stage writes its result to the run folder, and is skipped if the result is already there."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from functools import partial
@@ -15,28 +15,30 @@ from ..data.bpe import extend_tokenizer, train_tokenizer
 from ..data.cache import provide
 from ..data.cleaning import CleaningReport, clean
 from ..data.encoding import EncodedCorpus, encode_corpus, tokenizer_hash
-from ..data.sources.corpus import DESCRIPTIVE, Corpus, SentencePair
+from ..data.sources.corpus import SentencePair
 from ..data.workers import available_cores
 from ..files.atomic_file import write_text
-from ..files.atomic_folder import atomic_folder, discard, explained, make_folder, sweep
+from ..files.atomic_folder import atomic_folder, explained, make_folder, sweep
 from ..files.checksums import CHECKSUMS, verify, write_checksums
 from ..files.json_files import read_json, write_json
 from ..files.locks import lock
 from ..languages import target_languages
 from ..recipe import Recipe, load_recipe
 from ..run_folder import RunFolder
+from .corpora import content_of, decisive, held_out_pairs, read_pairs, settle_corpora
+from .distillation import distillation_facts, distilled_hashes, distilled_pairs
 from .initialisation import write_initial_model
-from .state import newest_state
 
 _FREE = (
-    "name", "data.root", "data.licence", "search", "validation", "training.updates", "training.epochs", "training.log_every",
-    "training.validate_every", "training.checkpoint_every", "training.average_checkpoints", "training.keep_last_checkpoints",
-    "training.keep_best_checkpoints", "training.best_checkpoint_metric", "training.patience", "training.trackers",
-    "training.gradient_checkpointing", "training.compile",
+    "name", "data.root", "data.licence", "data.distillation.teacher", "search", "validation", "training.updates", "training.epochs",
+    "training.log_every", "training.validate_every", "training.checkpoint_every", "training.average_checkpoints",
+    "training.keep_last_checkpoints", "training.keep_best_checkpoints", "training.best_checkpoint_metric", "training.patience",
+    "training.trackers", "training.gradient_checkpointing", "training.compile",
 )  # fmt: skip
 """Settings that may change when a run resumes: they decide how long it trains, what is validated and kept, or how much memory and time it
-takes, but not what an update computes. Of a corpus, those of `DESCRIPTIVE` may change, too. No others may: validation and test corpora,
-because their pairs were dropped from the training pairs, and `batching`, because it decides which pairs form an update."""
+takes, but not what an update computes. Of a corpus, those of `DESCRIPTIVE` may change, too, and of a teacher its
+place: it is known by the hashes of its files. No others may: validation and test corpora, because their pairs were dropped from the
+training pairs, and `batching`, because it decides which pairs form an update."""
 
 _NO_LIMIT = 2**31 - 1
 """Tokens of a sentence. All validation pairs count: `validation.batch_tokens` limits memory and must not decide what is scored."""
@@ -114,15 +116,13 @@ def prepare_data(recipe: Recipe, run: RunFolder, progress: bool = False) -> Prep
         ChildProcessError: a worker process was killed.
     """
     train, validation = run.encoded / "train", run.encoded / "validation"
-    _forget_if_corpora_changed(recipe, run)
-    for folder in (run.tokenizer, train, validation, run.initial):
+    hashes = settle_corpora(recipe, run)
+    for folder in (run.distilled, run.tokenizer, train, validation, run.initial):
         _verify_if_there(folder)
     if recipe.init_from is not None and not run.initial.exists():
         verify(Path(recipe.init_from))
-    if not run.cleaning.exists():
-        write_json(run.cleaning, {"file_hashes": _hashes(recipe)})
     facts = read_json(run.cleaning)
-    content = _content(recipe, facts["file_hashes"])
+    content = _content(recipe, run, hashes)
     if content is None and not train.exists():
         print("A corpus is streamed, so its text is not known beforehand: what is prepared is not shared with other runs", flush=True)
     tokenizer = _provide_tokenizer(recipe, run, content, progress)
@@ -133,11 +133,13 @@ def prepare_data(recipe: Recipe, run: RunFolder, progress: bool = False) -> Prep
     if "tokenizer" not in facts:
         encoded = EncodedCorpus.open(train)
         known = {"file_hashes": facts["file_hashes"], "tokenizer": _tokenizer_facts(tokenizer, encoded)}
+        if recipe.data.distillation is not None:
+            known["distillation"] = distillation_facts(run)
         write_json(run.cleaning, {**_facts(encoded), **known})
     if recipe.init_from is not None and not run.initial.exists():
         print(write_initial_model(recipe, run, tokenizer))
     if not validation.exists():
-        encode(validation, _NO_LIMIT, lambda: (_read(recipe, recipe.data.validations), None))
+        encode(validation, _NO_LIMIT, lambda: (read_pairs(recipe, recipe.data.validations), None))
     data = open_prepared_data(run)
     if dropped := data.validation.index["dropped_too_long"]:
         limit = data.validation.index["max_tokens"]
@@ -161,14 +163,12 @@ def open_prepared_data(run: RunFolder) -> PreparedData:
     )
 
 
-def _content(recipe: Recipe, hashes: dict[str, dict[str, str]]) -> dict[str, Any] | None:
-    """All that decides which pairs there are and which are kept; None if some text's hash is not known in advance."""
-    splits = recipe.data.by_split
-    if any(spec.is_streamed for specs in splits.values() for spec in specs):
-        return None
-    corpora = {split: [_decisive(asdict(spec)) for spec in specs] for split, specs in splits.items()}
-    cleaning = asdict(recipe.data.cleaning)
-    return {"corpora": corpora, "hashes": hashes, "languages": recipe.languages, "cleaning": cleaning}
+def _content(recipe: Recipe, run: RunFolder, hashes: dict[str, dict[str, str]]) -> dict[str, Any] | None:
+    """All that decides which pairs are trained on; None if some text's hash is not known in advance."""
+    content = content_of(recipe, hashes)
+    if content is None or recipe.data.distillation is None:
+        return content
+    return content | {"distilled": distilled_hashes(run), "keep_original": recipe.data.distillation.keep_original}
 
 
 def _encode(
@@ -259,8 +259,8 @@ def _check_target_languages(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) 
 
 def _clean_training_pairs(recipe: Recipe, run: RunFolder) -> tuple[Iterator[SentencePair], CleaningReport]:
     """A new stream at each call: cleaning twice costs less than storing the text in between."""
-    held_out = _read(recipe, (*recipe.data.validations, *recipe.data.test.values()))
-    pairs, report = clean(_read(recipe, recipe.data.train), recipe.data.cleaning, held_out, available_cores())
+    read = distilled_pairs(recipe, run) if recipe.data.distillation else read_pairs(recipe, recipe.data.train)
+    pairs, report = clean(read, recipe.data.cleaning, held_out_pairs(recipe), available_cores())
     return _unless_all_are_dropped(pairs, report, run), report
 
 
@@ -273,15 +273,6 @@ def _unless_all_are_dropped(pairs: Iterator[SentencePair], report: CleaningRepor
             f"Cleaning dropped all {report.pairs_in:,} training pairs ({reasons}; also in {run.cleaning}); check the corpora, or change "
             "`data.cleaning`."
         )
-
-
-def _read(recipe: Recipe, specs: Iterable[Corpus]) -> Iterator[SentencePair]:
-    for spec in specs:
-        pairs = spec.pairs(recipe.data.root, recipe.languages_of(spec))
-        if recipe.target_languages:
-            language = recipe.languages_of(spec)[1]
-            pairs = (pair._replace(language=language) for pair in pairs)
-        yield from pairs
 
 
 def _most_tokens(recipe: Recipe, wanted: int) -> int:
@@ -307,53 +298,16 @@ def _tokenizer_facts(tokenizer: PreTrainedTokenizerBase, encoded: EncodedCorpus)
     }
 
 
-def _forget_if_corpora_changed(recipe: Recipe, run: RunFolder) -> None:
-    """Discard prepared data if its files changed. If the files are gone, keep it: it is all that is left of them."""
-    if not run.cleaning.exists():
-        return
-    before = read_json(run.cleaning)["file_hashes"]
-    changed = [
-        name
-        for split, specs in recipe.data.by_split.items()
-        for spec in specs
-        if spec.has_its_files(recipe.data.root)
-        for name, digest in spec.hashes(recipe.data.root, recipe.languages_of(spec)).items()
-        if before.get(split, {}).get(name) != digest
-    ]
-    if changed and newest_state(run.state):
-        raise ValueError(
-            f"{', '.join(changed)} changed since the training in {run.path} began; put back the files as they were, or choose another "
-            "run folder."
-        )
-    if changed:
-        for folder in (run.tokenizer, run.encoded, run.initial):
-            discard(folder)
-        run.cleaning.unlink()  # last: while it exists, the change is still found, even after a kill
-
-
-def _hashes(recipe: Recipe) -> dict[str, dict[str, str]]:
-    """SHA-256 of every file, by split: `train`, `validation`, `test.NAME`."""
-    return {
-        split: {name: digest for spec in specs for name, digest in spec.hashes(recipe.data.root, recipe.languages_of(spec)).items()}
-        for split, specs in recipe.data.by_split.items()
-    }
-
-
 def _flat(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     """Nested settings under dotted keys; of a corpus, those that decide what is computed."""
     flat: dict[str, Any] = {}
-    for key, value in (_decisive(tree) if "format" in tree else tree).items():
+    for key, value in (decisive(tree) if "format" in tree else tree).items():
         if isinstance(value, dict):
             flat |= _flat(value, f"{prefix}{key}.")
         else:
             corpora = isinstance(value, list) and all(isinstance(item, dict) for item in value)
-            flat[f"{prefix}{key}"] = [_decisive(item) for item in value] if corpora else value
+            flat[f"{prefix}{key}"] = [decisive(item) for item in value] if corpora else value
     return flat
-
-
-def _decisive(corpus: dict[str, Any]) -> dict[str, Any]:
-    """The settings of a corpus without those that only describe it."""
-    return {key: value for key, value in corpus.items() if key not in DESCRIPTIVE}
 
 
 def _is_free(key: str) -> bool:

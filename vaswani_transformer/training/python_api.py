@@ -1,4 +1,4 @@
-"""Training from a program or a notebook: one function, which is `vaswani_transformer.train`."""
+"""Training from a program or a notebook: `train`, which is `vaswani_transformer.train`, and what may come before it."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -38,13 +38,40 @@ def train(recipe: Recipe | str | Path, run_folder: str | Path | None = None, ove
         MemoryError: a micro-batch does not fit.
         OSError: the disk is full, or a folder is not writable.
     """
+    recipe, run = _chosen(recipe, run_folder, overrides)
+    try:
+        return run.averaged if engine.train(recipe, run) else None
+    finally:
+        AcceleratorState._reset_state()  # otherwise the next training could not choose another precision
+
+
+def translate_sources(recipe: Recipe | str | Path, run_folder: str | Path | None = None, overrides: Sequence[str] = ()) -> Path:
+    """Have the teacher of a recipe (`data.distillation`) translate the training sources, and no more; `train` goes on from there.
+
+    Args:
+        recipe, run_folder, overrides: as in `train`.
+
+    Returns:
+        The folder of the pairs: line-aligned files `source.en-de.gz` and `target.en-de.gz`, and `distillation.json`, which tells what made
+        them.
+
+    Raises:
+        ValueError: as in `train`; or the recipe names no teacher, or one of other languages.
+        FileNotFoundError: the recipe, a corpus or the teacher is missing.
+        KeyboardInterrupt: Ctrl-C or SIGTERM; the same call resumes.
+    """
+    recipe, run = _chosen(recipe, run_folder, overrides)
+    try:
+        engine.translate_sources(recipe, run)
+    finally:
+        AcceleratorState._reset_state()
+    return run.distilled
+
+
+def _chosen(recipe: Recipe | str | Path, run_folder: str | Path | None, overrides: Sequence[str]) -> tuple[Recipe, RunFolder]:
     if isinstance(recipe, Recipe):
         if overrides:
             raise ValueError("`overrides` change a recipe's file; for a `Recipe`, use `dataclasses.replace`.")
     else:
         recipe = load_recipe(find_recipe(str(recipe)), overrides)
-    run = RunFolder(Path(run_folder)) if run_folder is not None else RunFolder.named(recipe.name)
-    try:
-        return run.averaged if engine.train(recipe, run) else None
-    finally:
-        AcceleratorState._reset_state()  # otherwise the next training could not choose another precision
+    return recipe, RunFolder(Path(run_folder)) if run_folder is not None else RunFolder.named(recipe.name)

@@ -64,12 +64,14 @@ class Rehearsal:
 def rehearse(recipe: Recipe, updates: int = 5, progress: bool = False) -> Rehearsal:
     """Prepare the data of `recipe` and do its first updates, in a folder that is removed afterwards.
 
-    The prepared data go into the cache, where the training itself then finds them.
+    The prepared data go into the cache, where the training itself then finds them. In the place of a teacher's translations, which take
+    long to make, the corpora's own target sides are looked at.
 
     Raises:
         ValueError: as in `train`.
         FileNotFoundError: a file of a corpus is missing.
     """
+    recipe = replace(recipe, data=replace(recipe.data, distillation=None))
     with TemporaryDirectory() as folder:
         run = RunFolder(Path(folder) / "rehearsal")
         claim_run_folder(recipe, run)
