@@ -345,14 +345,19 @@ def likeliest(scores: torch.Tensor) -> tuple[torch.Tensor, list[int]]:
     Raises:
         ValueError: one of the scores is not a number.
     """
+    tokens, chosen, best = best_tokens(scores)
+    refuse_nan(best)
+    return tokens, chosen
+
+
+def best_tokens(scores: torch.Tensor) -> tuple[torch.Tensor, list[int], list[float]]:
+    """The token with the largest score in each row of `scores` `[R, V]`: on their device and on the host, and its score."""
     tokens = first_largest(scores)
     values = scores.gather(1, tokens.unsqueeze(-1)).squeeze(-1)
     if scores.device.type == "cpu":
-        refuse_nan(values.tolist())
-        return tokens, tokens.tolist()
+        return tokens, tokens.tolist(), values.tolist()
     numbers, best = torch.stack((tokens.double(), values.double())).tolist()  # the step's one wait for the device
-    refuse_nan(best)
-    return tokens, [int(number) for number in numbers]
+    return tokens, [int(number) for number in numbers], best
 
 
 def refuse_nan(scores: Sequence[float]) -> None:

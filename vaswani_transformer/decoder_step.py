@@ -9,7 +9,7 @@ K = d_k = d_v.
 """
 
 from collections.abc import Sequence
-from typing import cast
+from typing import NamedTuple, cast
 
 import torch
 from torch import nn
@@ -54,17 +54,30 @@ class DecoderStep:
         Returns:
             `[B, T, vocabulary]`.
         """
-        sentences, end = len(tokens), self.length + positions
-        while end > len(self.positions):
-            self.positions = torch.cat((self.positions, self._more_positions(len(self.positions))))
+        return self.to_vocabulary(self.states(tokens, mask, positions)).unflatten(0, (len(tokens), -1))
+
+    def states(self, tokens: torch.Tensor, mask: torch.Tensor | None, positions: int) -> torch.Tensor:
+        """The decoder's states `[B * T, D]` at `tokens`; the arguments are those of a call."""
+        end = self.length + positions
+        self.extend_positions(end)
         x = self.embeddings(tokens) * self.scale + self.positions[self.length : end]
         self.length = end
+        return self.through_layers(x, mask, None)
+
+    def through_layers(self, x: torch.Tensor, mask: torch.Tensor | None, places: "Places | None") -> torch.Tensor:
+        """`x` `[B, T, D]` through all layers, `[B * T, D]`; `mask` is `[B or 1, T, P + T]`."""
+        sentences = len(x)
         x = x.flatten(0, 1)
         if mask is not None:
             mask = mask.unsqueeze(1)
         for layer in self.layers:
-            x = layer(x, sentences, mask)
-        return self.to_vocabulary(x).unflatten(0, (sentences, -1))
+            x = layer(x, sentences, mask, places)
+        return x
+
+    def extend_positions(self, end: int) -> None:
+        """Have the vectors of the first `end` positions."""
+        while end > len(self.positions):
+            self.positions = torch.cat((self.positions, self._more_positions(len(self.positions))))
 
     def keep(self, sentences: Sequence[int]) -> None:
         """Keep only these of the B sentences, in an order of `closed_up`."""
@@ -84,6 +97,17 @@ class DecoderStep:
         return self.decoder.position_vectors(numbers).to(self.positions.dtype)
 
 
+class Places(NamedTuple):
+    """Where T tokens of each of B sentences stand, if the sentences differ in length."""
+
+    sentences: torch.Tensor
+    """0 to B - 1, `[B, 1]`."""
+    positions: torch.Tensor
+    """`[B, T]`."""
+    end: int
+    """One more than the largest position."""
+
+
 class LayerStep(BareLayer):
     """One `VaswaniDecoderLayer` with the keys and values of its past, `[2, B, H, positions, K]`, in a buffer with room for more."""
 
@@ -95,10 +119,10 @@ class LayerStep(BareLayer):
         self.room = self.past = encoded.rows.new_empty((2, encoded.shape[0], self.heads, 0, self.width))
         self.written = 0
 
-    def __call__(self, x: torch.Tensor, sentences: int, mask: torch.Tensor | None) -> torch.Tensor:
-        """`x` `[B * T, D]` through the layer; `mask` is `[B, 1, T, P + T]`."""
+    def __call__(self, x: torch.Tensor, sentences: int, mask: torch.Tensor | None, places: Places | None = None) -> torch.Tensor:
+        """`x` `[B * T, D]` through the layer; `mask` is `[B or 1, 1, T, P + T]`, and `places` is for sentences of different lengths."""
         projected = self.split_heads(self.project(x), sentences)
-        keys, values = self._write(projected[1:]).unbind(0)
+        keys, values = self._write(projected[1:], places).unbind(0)
         x = self.add_attended(x, attend(projected[0], keys, values, mask, self.scaling))
         x = self.cross_norm(x + self.source(x, sentences))
         return self.feed_forward(x)
@@ -118,15 +142,23 @@ class LayerStep(BareLayer):
         move(self.past.narrow(3, 0, self.written), sentences, dim=1)
         self.past = self.past.narrow(1, 0, len(sentences))
 
-    def _write(self, memory: torch.Tensor) -> torch.Tensor:
-        """Append `[2, B, H, T, K]` to the past and return all of it; the buffer doubles when it is full."""
-        positions = memory.shape[3]
-        start, self.written = self.written, self.written + positions
+    def take_back(self, length: int) -> None:
+        """Forget all positions of the past from `length` on."""
+        self.written = length
+
+    def _write(self, memory: torch.Tensor, places: Places | None) -> torch.Tensor:
+        """Write `[2, B, H, T, K]` behind the past, or in their `places`, and return all of it; the buffer doubles when it is full."""
+        positions, start = memory.shape[3], self.written
+        self.written = start + positions if places is None else places.end
         if self.written > self.past.shape[3]:
-            self.room = memory.new_empty((*memory.shape[:3], 2 * self.written + 62, self.width))
+            # Zeros, because behind a shorter sentence's past there are positions that were never written, and NaN shines through masks.
+            self.room = memory.new_zeros((*memory.shape[:3], 2 * self.written + 62, self.width))
             self.room.narrow(3, 0, start).copy_(self.past.narrow(3, 0, start))
             self.past = self.room
-        self.past.narrow(3, start, positions).copy_(memory)
+        if places is None:
+            self.past.narrow(3, start, positions).copy_(memory)
+        else:
+            self.past[:, places.sentences, :, places.positions] = memory.permute(1, 3, 0, 2, 4)
         return self.past.narrow(3, 0, self.written)
 
 

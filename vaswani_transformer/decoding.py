@@ -19,12 +19,21 @@ from transformers import (
 from transformers.generation import GenerationMixin, GenerationMode, logits_process
 from transformers.generation.stopping_criteria import EosTokenCriteria, MaxLengthCriteria
 from transformers.modeling_outputs import BaseModelOutput
+from transformers.utils import logging
 
-from .beam_search import GnmtBeamSearch, greedy_search, refuse_nan
+from .beam_search import GnmtBeamSearch, end_tokens_of, greedy_search, padding_of, refuse_nan
+from .block_steps import BlockSteps
+from .blockwise_search import BlockwiseSearch
 from .configuration_vaswani import PAPER_SEARCH
+from .drafts import Drafter, HeadDrafts, SourceDrafts
 from .encoder_pass import encode
 from .search_settings import check_numbers, check_token_ids
 from .stepping import UNDERSTOOD, DecoderSteps, can_step, runs_bare, steps_of
+
+logger = logging.get_logger(__name__)
+
+DRAFTS = ("none", "heads", "source", "source+heads")
+"""Who drafts the next tokens of a greedy search."""
 
 PREDICTABLE_PROCESSORS = (
     logits_process.ForcedBOSTokenLogitsProcessor,
@@ -45,7 +54,7 @@ correct, but runs to the length limit."""
 
 
 class PaperSearch(GenerationMixin):
-    """Gives a sequence-to-sequence model `length_penalty_type="gnmt"` and `extra_length` as settings of `generate`."""
+    """Gives a sequence-to-sequence model `length_penalty_type="gnmt"`, `extra_length` and `draft` as settings of `generate`."""
 
     def save_pretrained(self, *args: Any, **kwargs: Any) -> None:
         """Save the model with its search settings."""
@@ -58,7 +67,8 @@ class PaperSearch(GenerationMixin):
     ) -> tuple[GenerationConfig, dict[str, Any]]:
         """Accept our two settings, which a `GenerationConfig` has only if the checkpoint has them."""
         prepared, model_kwargs = super()._prepare_generation_config(generation_config, **kwargs)
-        for name in ("length_penalty_type", "extra_length"):
+        asked = model_kwargs.get("draft") or getattr(generation_config, "draft", None)
+        for name in ("length_penalty_type", "extra_length", "draft"):
             setattr(prepared, name, model_kwargs.pop(name, getattr(prepared, name, None)))
         check_numbers(vars(prepared))
         check_token_ids(vars(prepared), self.config.decoder_entries)
@@ -68,6 +78,7 @@ class PaperSearch(GenerationMixin):
                 "PyTorch's flex attention fails on a CPU in a search of several hypotheses; load the model with "
                 'attn_implementation="sdpa", or pass num_beams=1.'
             )
+        check_draft(prepared, self, asked)
         vars(prepared).pop("_runs_bare", None)  # left by an earlier search with these settings
         return prepared, model_kwargs
 
@@ -101,6 +112,8 @@ class PaperSearch(GenerationMixin):
         **kwargs: Any,
     ) -> GenerationConfig:
         """If the caller gave no limit, set the longest source's; `token_limits` then gives each sentence its own."""
+        if "source" in (generation_config.draft or ""):
+            generation_config._sources = source_tokens(inputs_tensor)
         extra = generation_config.extra_length
         generation_config._limited_by_source = extra is not None and has_default_max_length and generation_config.max_new_tokens is None
         if generation_config._limited_by_source:
@@ -166,10 +179,18 @@ class PaperSearch(GenerationMixin):
             and are_predictable(logits_processor)
             and not callers_rules(stopping_criteria)
         )
-        steps = steps_of(self, input_ids, generation_config, kwargs) if is_plain else None
-        if isinstance(steps, DecoderSteps):
+        if is_plain and can_step(self, generation_config, kwargs):
             processors, forced_end = without_forced_end(logits_processor, generation_config)
-            return greedy_search(steps, input_ids, in_place(processors), limits.tolist(), generation_config, streamer, forced_end)
+            found_by = in_place(processors), limits.tolist(), generation_config, streamer, forced_end
+            drafter = drafter_of(self, generation_config)
+            if drafter is None:
+                return greedy_search(DecoderSteps(self, input_ids, kwargs, 1), input_ids, *found_by)
+            return BlockwiseSearch(BlockSteps(self, input_ids, kwargs), drafter, input_ids, *found_by).run()
+        if generation_config.draft not in (None, "none"):
+            logger.warning_once(
+                f"draft={generation_config.draft!r} is not used: it needs this model's own fast search, which hooks, adapters, other "
+                "subclasses, recorded outputs and rules it does not know rule out. The translation is the same."
+            )
         criteria = StoppingCriteriaList([*stopping_criteria, TokenLimits(limits, input_ids.shape[1])])
         processors = for_hugging_face(logits_processor, generation_config, limits, input_ids.shape[1])
         return super()._sample(input_ids, processors, criteria, generation_config, synced_gpus, streamer, **kwargs)
@@ -240,6 +261,57 @@ def check_search_settings(config: GenerationConfig) -> None:
                 'early_stopping=True may lose the best hypothesis, and length_penalty_type="gnmt" stops by itself once nothing better can '
                 "come; leave early_stopping out, or pass length_penalty_type=None."
             )
+
+
+def check_draft(config: GenerationConfig, model: Any, asked: str | None) -> None:
+    """Refuse drafts that this search, or this model, cannot make.
+
+    Args:
+        config: the settings of a search.
+        model: whose.
+        asked: the draft that the caller names, rather than the checkpoint, whose setting is for greedy search only.
+
+    Raises:
+        ValueError: the setting is unknown, or the caller asks for what cannot be.
+    """
+    draft = config.draft
+    if draft not in (None, *DRAFTS):
+        raise ValueError(f"draft is {draft!r}; choose one of {', '.join(DRAFTS)}.")
+    if draft in (None, "none"):
+        return
+    if asked and (config.do_sample or (config.num_beams or 1) > 1):
+        instead = "do_sample is True" if config.do_sample else f"num_beams is {config.num_beams}"
+        raise ValueError(
+            f"draft={draft!r} speeds up greedy search, and here {instead}; pass num_beams=1 and do_sample=False, or leave `draft` out."
+        )
+    if "heads" in draft and getattr(model, "parallel_heads", None) is None:
+        raise ValueError(
+            f"draft={draft!r} needs parallel heads, and this model has none; train them (`parallel_heads` in a recipe), or pass "
+            'draft="source".'
+        )
+    if "source" in draft and model.config.target_vocab_size is not None:
+        raise ValueError(
+            f"draft={draft!r} copies tokens of the source, and here source and target have vocabularies of their own; leave it out."
+        )
+
+
+def drafter_of(model: Any, config: GenerationConfig) -> Drafter | None:
+    """Who drafts under these settings: by default a model's parallel heads, if it has any."""
+    heads = None if getattr(model, "parallel_heads", None) is None else HeadDrafts()
+    draft = config.draft
+    if draft in (None, "heads"):
+        return heads
+    sources = vars(config).pop("_sources", None)
+    if draft == "none" or sources is None:
+        return None
+    return SourceDrafts(sources, heads if draft == "source+heads" else None, (padding_of(config), *end_tokens_of(config)))
+
+
+def source_tokens(inputs: torch.Tensor) -> list[list[int]] | None:
+    """The tokens of the sources `[B, S]`; `None` where a search was given vectors or states in their place."""
+    if inputs.ndim != 2 or inputs.is_floating_point():
+        return None
+    return inputs.tolist()
 
 
 def token_limits(config: GenerationConfig, input_ids: torch.Tensor, model_kwargs: dict[str, Any]) -> torch.Tensor:

@@ -1,0 +1,241 @@
+"""Greedy search with drafts against greedy search without, whatever the drafts are worth."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transformers import LogitsProcessorList
+from transformers.generation import logits_process
+
+from tests.stand_in_heads import RandomHeads
+from tests.test_decoding import BOS, EOS, PAD, SOURCES, DoNothing, RowCollector, build_model, padded
+from vaswani_transformer import decoding
+from vaswani_transformer.block_steps import BlockSteps
+from vaswani_transformer.blockwise_search import BlockwiseSearch, Choices
+
+NEVER_RIGHT = 10
+SETTINGS: list[dict[str, Any]] = [
+    {"max_length": 14},
+    {"extra_length": 3},
+    {"extra_length": 50},
+    {"max_new_tokens": 12, "repetition_penalty": 1.5},
+    {"max_new_tokens": 9, "no_repeat_ngram_size": 2, "bad_words_ids": [[5], [6, 7]]},
+    {"max_new_tokens": 9, "min_new_tokens": 4},
+    {"max_new_tokens": 5, "forced_eos_token_id": EOS},
+    {"extra_length": 1, "forced_eos_token_id": [7, EOS]},
+    {"max_new_tokens": 6, "forced_bos_token_id": 5},
+    {"max_new_tokens": 6, "begin_suppress_tokens": [EOS, 6], "suppress_tokens": [9]},
+    {"max_new_tokens": 6, "renormalize_logits": True, "remove_invalid_values": True},
+]
+
+
+def model_with_heads(heads: int = 3, seed: int = 0, **architecture: Any) -> Any:
+    model = build_model(seed, **architecture)
+    model.parallel_heads = RandomHeads(heads, 16, seed).eval()
+    return model
+
+
+def assert_same(model: Any, sources: list[list[int]], draft: str | None, side: str = "right", **search: Any) -> torch.Tensor:
+    plain = model.generate(**padded(sources, side), **search, draft="none")
+    assert torch.equal(model.generate(**padded(sources, side), **search, draft=draft), plain)
+    return plain
+
+
+class Scripted:
+    """Proposes what a search without drafts finds, or what it never finds, and counts the passes."""
+
+    def __init__(self, truth: Sequence[Sequence[int]], length: int, is_right: bool) -> None:
+        self.truth, self.length, self.is_right, self.passes = truth, length, is_right, 1
+
+    def propose(self, steps: BlockSteps, sentences: Sequence[int], found: Sequence[Sequence[int]], rows: Sequence[int]) -> list[list[int]]:
+        self.passes += 1
+        starts = [len(found[sentence]) for sentence in sentences]
+        right = [list(self.truth[sentence][start : start + self.length]) for sentence, start in zip(sentences, starts, strict=True)]
+        return right if self.is_right else [[NEVER_RIGHT] * self.length for _ in sentences]
+
+
+def scripted_search(
+    monkeypatch: pytest.MonkeyPatch, model: Any, sources: list[list[int]], length: int, is_right: bool, **search: Any
+) -> tuple[int, torch.Tensor]:
+    """The number of passes with these drafts, and what they found, which is what a search without drafts finds."""
+    plain = model.generate(**padded(sources), **search, draft="none")
+    drafter = Scripted(plain[:, 1:].tolist(), length, is_right)
+    with monkeypatch.context() as patch:
+        patch.setattr(decoding, "drafter_of", lambda *_: drafter)
+        assert torch.equal(model.generate(**padded(sources), **search), plain)
+    return drafter.passes, plain
+
+
+@pytest.mark.parametrize("search", SETTINGS)
+@pytest.mark.parametrize("draft", [None, "heads", "source", "source+heads"])
+def test_drafts_change_no_token(draft: str | None, search: dict[str, Any]) -> None:
+    model = model_with_heads(3, 1)
+    assert_same(model, SOURCES, draft, **search)
+    assert_same(model, SOURCES, draft, side="left", **search)
+    for source in SOURCES[:3]:
+        assert_same(model, [source], draft, **search)
+
+
+@settings(max_examples=40)
+@given(
+    sources=st.lists(st.lists(st.integers(3, 10), max_size=9), min_size=1, max_size=19),
+    seed=st.integers(0, 9),
+    heads=st.integers(1, 6),
+    draft=st.sampled_from(["heads", "source", "source+heads"]),
+    prompt=st.integers(0, 3),
+    limit=st.integers(1, 9),
+    is_learned=st.booleans(),
+)
+def test_drafts_change_no_token_of_any_batch(
+    sources: list[list[int]], seed: int, heads: int, draft: str, prompt: int, limit: int, is_learned: bool
+) -> None:
+    table = {"position_embedding_type": "learned", "max_position_embeddings": max(11, 1 + prompt + limit)} if is_learned else {}
+    model = model_with_heads(heads, seed, **table)
+    prompts = torch.randint(3, 11, (len(sources), 1 + prompt))
+    assert_same(model, [[*source, EOS] for source in sources], draft, decoder_input_ids=prompts, max_new_tokens=limit)
+
+
+def test_a_table_of_positions_ends_for_all_searches_at_the_same_token() -> None:
+    model = model_with_heads(3, 3, position_embedding_type="learned", max_position_embeddings=8)
+    assert_same(model, SOURCES[:2], "heads", max_new_tokens=8)
+    for draft in ("none", "heads"):
+        with pytest.raises(ValueError, match="the position"):
+            model.generate(**padded(SOURCES[:2]), max_new_tokens=9, min_new_tokens=9, draft=draft)
+
+
+@pytest.mark.parametrize(("length", "passes"), [(1, 6), (3, 4), (5, 3), (40, 2)])
+def test_right_drafts_save_passes(monkeypatch: pytest.MonkeyPatch, length: int, passes: int) -> None:
+    """Of 11 tokens the first pass finds 1, and each later one a token and its drafts: 1 + 5 * 2, 1 + 4 + 4 + 2, 1 + 6 + 4, 1 + 10."""
+    model = model_with_heads()
+    search = {"max_new_tokens": 11, "min_new_tokens": 11}
+    counted, plain = scripted_search(monkeypatch, model, SOURCES, length, True, **search)
+    assert plain.shape == (len(SOURCES), 12)
+    assert counted == passes
+
+
+def test_wrong_drafts_cost_no_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    search = {"max_new_tokens": 11, "suppress_tokens": [NEVER_RIGHT]}
+    for sources in ([SOURCES[0]], SOURCES):
+        passes, plain = scripted_search(monkeypatch, model_with_heads(), sources, 4, False, **search)
+        assert passes == plain.shape[1] - 1
+
+
+def test_the_passes_of_a_batch_are_counted_by_its_slowest_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each sentence has its own limit, so a batch ends with its longest one."""
+    model = model_with_heads()
+    search = {"extra_length": 2, "suppress_tokens": [EOS]}
+    passes, plain = scripted_search(monkeypatch, model, SOURCES, 2, True, **search)
+    longest = max(map(len, SOURCES)) + 2
+    assert plain.shape[1] - 1 == longest
+    assert passes == 1 + -(-(longest - 1) // 3)
+
+
+@pytest.mark.parametrize("rules", [{}, {"repetition_penalty": 1.3}])
+def test_a_streamer_gets_the_tokens_of_greedy_search(rules: dict[str, Any]) -> None:
+    model, plain, drafted = model_with_heads(4, 3), RowCollector(), RowCollector()
+    for streamer, draft in ((plain, "none"), (drafted, "source+heads")):
+        model.generate(**padded(SOURCES), streamer=streamer, extra_length=4, draft=draft, **rules)
+    assert plain.rows == drafted.rows
+
+
+def test_only_scores_on_the_way_must_be_numbers() -> None:
+    model = model_with_heads()
+    model.lm_head.weight.data[6, 3] = torch.nan
+    for draft in ("heads", "source"):
+        with pytest.raises(ValueError, match=r"scores for the next token are not numbers \(NaN\)"):
+            model.generate(**padded(SOURCES), max_new_tokens=4, draft=draft)
+    choices = Choices(torch.tensor([[[0.0, 2.0], [torch.nan, 1.0]]]))
+    assert choices.token(0, 0) == 1
+    with pytest.raises(ValueError, match="not numbers"):
+        choices.token(0, 1)
+
+
+def used(monkeypatch: pytest.MonkeyPatch, model: Any, **search: Any) -> bool:
+    """Whether `generate` takes the search with drafts."""
+    taken = []
+    run = BlockwiseSearch.run
+    with monkeypatch.context() as patch:
+        patch.setattr(BlockwiseSearch, "run", lambda self: taken.append(self) or run(self))
+        model.generate(**padded(SOURCES[:2]), max_new_tokens=4, **search)
+    return bool(taken)
+
+
+def test_a_model_with_heads_uses_them_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = model_with_heads()
+    assert used(monkeypatch, model)
+    assert not used(monkeypatch, model, draft="none")
+    assert not used(monkeypatch, model, num_beams=2)
+    assert not used(monkeypatch, model, do_sample=True)
+    assert not used(monkeypatch, build_model())
+    assert used(monkeypatch, build_model(), draft="source")
+
+
+def test_what_users_change_is_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not used(monkeypatch, model_with_heads(), logits_processor=LogitsProcessorList([DoNothing()]))
+    assert not used(monkeypatch, model_with_heads(), return_dict_in_generate=True, output_scores=True)
+    for change in ("hook", "heads", "training"):
+        model = model_with_heads()
+        if change == "hook":
+            model.model.decoder.layers[0].fc1.register_forward_hook(lambda module, inputs, output: 2 * output)
+        elif change == "heads":
+            model.parallel_heads.forward = lambda states: states.unsqueeze(-2)
+        else:
+            model.train()
+        assert not used(monkeypatch, model), change
+
+
+def test_the_checkpoints_own_setting_is_for_greedy_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = build_model()
+    model.generation_config.update(draft="source", allow_custom_entries=True)
+    assert used(monkeypatch, model)
+    assert not used(monkeypatch, model, num_beams=2)
+    assert not used(monkeypatch, model, draft="none")
+
+
+@pytest.mark.parametrize(
+    ("search", "message"),
+    [
+        ({"draft": "tree"}, "draft is 'tree'; choose one of none, heads, source, source.heads"),
+        ({"draft": True}, "draft is True; choose"),
+        ({"draft": "heads"}, 'needs parallel heads, and this model has none; .* draft="source"'),
+        ({"draft": "source+heads"}, "needs parallel heads"),
+        ({"draft": "source", "num_beams": 2}, "here num_beams is 2; pass num_beams=1"),
+        ({"draft": "source", "do_sample": True}, "here do_sample is True"),
+    ],
+)
+def test_drafts_that_cannot_be_are_refused(search: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        build_model().generate(**padded(SOURCES), **search)
+
+
+def test_two_vocabularies_have_nothing_to_copy() -> None:
+    with pytest.raises(ValueError, match="vocabularies of their own"):
+        build_model(target_vocab_size=12).generate(**padded(SOURCES), draft="source")
+
+
+def test_drafts_that_are_asked_for_and_not_used_are_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(decoding.logger, "warning_once", said.append)
+    model = build_model()
+    model.generate(**padded(SOURCES), draft="source", max_new_tokens=2, logits_processor=LogitsProcessorList([DoNothing()]))
+    assert len(said) == 1
+    assert "draft='source' is not used" in said[0]
+    model.generate(inputs_embeds=torch.randn(1, 3, 16).double(), draft="source", max_new_tokens=2)
+    assert len(said) == 2
+
+
+def test_every_predictable_rule_is_obeyed() -> None:
+    """The list of rules that the fast searches obey is the one that `SETTINGS` tries, but for those for prompts in the source."""
+    tried = {name for search in SETTINGS for name in search}
+    assert len(decoding.PREDICTABLE_PROCESSORS) == 11
+    assert {"repetition_penalty", "no_repeat_ngram_size", "bad_words_ids", "min_new_tokens", "forced_eos_token_id", "forced_bos_token_id",
+            "begin_suppress_tokens", "suppress_tokens", "renormalize_logits", "remove_invalid_values"} <= tried  # fmt: skip
+    assert logits_process.MinLengthLogitsProcessor in decoding.PREDICTABLE_PROCESSORS
+
+
+def test_padding_in_the_source_is_never_copied() -> None:
+    assert_same(model_with_heads(), [[3, 4, EOS], [3, 4, 5, 6, EOS]], "source", max_new_tokens=9, forced_bos_token_id=4, min_new_tokens=9)
+    assert PAD == 0 and BOS == 1

@@ -1,0 +1,94 @@
+"""The decoder for verifying drafts: several tokens of each sentence in one pass, of which only some may turn out to be right.
+
+Shapes: B sentences still searched, T tokens of each (the newest one and its drafts), P positions of the prompt, V vocabulary, D = d_model,
+k tokens that parallel heads propose a step, the decoder's own included.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from .bare_layers import hiding
+from .beam_search import first_largest
+from .decoder_step import DecoderStep, Places
+
+
+class BlockStep(DecoderStep):
+    """A `DecoderStep` for blocks of tokens, each behind a past that ends where the caller says."""
+
+    stairs = torch.empty(0, 0)
+    """Row t hides what the t-th token of a block must not see; its part for a past of p positions begins p columns before `middle`."""
+    middle = 0
+
+    def block(self, tokens: torch.Tensor, lengths: Sequence[int]) -> torch.Tensor:
+        """The decoder's states `[B * T, D]` at `tokens` `[B, T]`.
+
+        Sentence b's past are its first `lengths[b]` positions. Whatever stood behind them is forgotten.
+        """
+        if min(lengths) == max(lengths):
+            self.length = lengths[0]
+            for layer in self.layers:
+                layer.take_back(self.length)
+            return self.states(tokens, self._staircase(self.length, tokens.shape[1]), tokens.shape[1])
+        starts = torch.tensor(lengths, device=tokens.device).unsqueeze(-1)
+        numbers = starts + torch.arange(tokens.shape[1], device=tokens.device)
+        end = max(lengths) + tokens.shape[1]
+        # A short draft is filled up, and a table of positions may end within what fills it.
+        table = self.decoder.config.max_position_embeddings
+        is_filling = self.decoder.config.position_embedding_type == "learned" and max(lengths) < table
+        self.extend_positions(min(end, table) if is_filling else end)
+        x = self.embeddings(tokens) * self.scale + self.positions[numbers.clamp(max=len(self.positions) - 1)]
+        visible = torch.arange(end, device=tokens.device) <= numbers.unsqueeze(-1)
+        sentences = torch.arange(len(tokens), device=tokens.device).unsqueeze(-1)
+        return self.through_layers(x, hiding(visible, x.dtype), Places(sentences, numbers, end))
+
+    def _staircase(self, past: int, positions: int) -> torch.Tensor | None:
+        """The mask `[1, T, past + T]` of a block of T = `positions` tokens."""
+        if positions == 1:
+            return None
+        if past > self.middle or positions > len(self.stairs):
+            self.middle, rows = 2 * past + 62, max(positions, len(self.stairs))
+            visible = torch.ones((rows, self.middle + rows), dtype=torch.bool, device=self.positions.device).tril(self.middle)
+            self.stairs = hiding(visible, self.positions.dtype)
+        return self.stairs[:positions, self.middle - past : self.middle + positions].unsqueeze(0)
+
+
+class BlockSteps:
+    """What a search with drafts asks of a model."""
+
+    def __init__(self, model: Any, prompts: torch.Tensor, model_kwargs: dict[str, Any]) -> None:
+        """`prompts` is `[B, P]`; `model_kwargs` is what `generate` prepared."""
+        source, mask = model_kwargs["encoder_outputs"][0], model_kwargs.get("attention_mask")
+        self.step = BlockStep(model.get_decoder(), model.get_output_embeddings(), source, mask)
+        self.offset = self.step.offset
+        """By how much every score is below the model's logit."""
+        self.heads: Any = getattr(model, "parallel_heads", None)
+        self.prompts = prompts
+        self.states = source.new_empty((0, 0))
+
+    def first(self) -> torch.Tensor:
+        """Unnormalised scores `[B, 1, V]` of the token after the prompt."""
+        states = self.step.block(self.prompts, [0] * len(self.prompts))
+        self.states = states.unflatten(0, (len(self.prompts), -1))[:, -1:]
+        return self.step.to_vocabulary(states).unflatten(0, (len(self.prompts), -1))[:, -1:]
+
+    def next(self, tokens: Sequence[Sequence[int]], lengths: Sequence[int]) -> torch.Tensor:
+        """Scores `[B, T, V]` after each of `tokens`, of which B sentences have T; those before them are the first `lengths` of each."""
+        states = self.step.block(torch.tensor(tokens, device=self.prompts.device), lengths)
+        self.states = states.unflatten(0, (len(tokens), -1))
+        return self.step.to_vocabulary(states).unflatten(0, (len(tokens), -1))
+
+    def guesses(self, rows: Sequence[int]) -> list[list[int]]:
+        """What the parallel heads expect, k - 1 tokens, behind the token that follows row `rows[b]` of each sentence's last block."""
+        states = self.states[list(range(len(rows))), list(rows)]
+        ahead = self.heads(states)
+        return first_largest(self.step.to_vocabulary(ahead.flatten(0, 1))).view(ahead.shape[:2]).tolist()
+
+    def keep(self, sentences: Sequence[int]) -> None:
+        """Keep only these of the B sentences, in an order of `closed_up`."""
+        self.step.keep(sentences)
+        self.states = self.states[sentences]
+
+
+__all__ = ["BlockSteps"]
