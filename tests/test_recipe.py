@@ -96,6 +96,7 @@ def test_scientific_notation_is_a_number(recipe_file: Path) -> None:
         ("training.adam_betas=[0.9, 1.0]", "`adam_betas` must lie between 0 and 1"),
         ("training.learning_rate_scale=.nan", "`learning_rate_scale` must be above 0, not nan"),
         ("training.learning_rate_scale=fast", "`training.learning_rate_scale` must be a number, not 'fast'"),
+        ("training.weight_decay=-0.1", "`weight_decay` must be at least 0, not -0.1"),
         ("training.ema_decay=1", r"`ema_decay` must lie between 0 and 1 \(both excluded\), not 1.0"),
         ("training.ema_decay=.nan", "`ema_decay` must lie between 0 and 1"),
         ("training.initial_scale=0", "`initial_scale` must be above 0, not 0"),

@@ -204,6 +204,9 @@ class TrainingSettings:
     (Wang et al., 2022, section 4), 0.87 * (N^4 * M)^(-1/16) in an encoder of N layers and (12 * M)^(-1/4) in a decoder of M. The
     architecture stays the paper's: of DeepNorm only the start is taken, not the weight of the residual connection.
 
+    `weight_decay` is AdamW's (Loshchilov and Hutter, 2019): an update multiplies every matrix, embeddings included, by
+    1 - learning rate * `weight_decay`. Biases and LayerNorm do not decay.
+
     `ema_decay`, such as 0.999, keeps an exponential moving average of the weights over all updates, with bias correction. Checkpoints then
     hold the average in place of the weights, validation scores it, and `averaged` is the last checkpoint, whatever `average_checkpoints`
     says. The weights themselves stay in the saved state, from which the run resumes.
@@ -216,6 +219,7 @@ class TrainingSettings:
     initial_scale: float | Literal["deepnorm"] = 1.0
     adam_betas: tuple[float, float] = (0.9, 0.98)
     adam_epsilon: float = 1e-9
+    weight_decay: float = 0.0
     label_smoothing: float = 0.1
     max_gradient_norm: float | None = None
     precision: Literal["float32", "bfloat16", "float16"] = "float32"
@@ -240,7 +244,7 @@ class TrainingSettings:
         if self.updates is not None and self.epochs is not None:
             raise ValueError("give `updates` or `epochs`, not both; take one out (or set it to null).")
         require_at_least(self, self.average_checkpoints, "keep_last_checkpoints")
-        require_at_least(self, 0, "seed", "keep_best_checkpoints")
+        require_at_least(self, 0, "seed", "keep_best_checkpoints", "weight_decay")
         require_above_zero(self, "learning_rate_scale", "adam_epsilon", "max_gradient_norm")
         if self.ema_decay is not None and not 0 < self.ema_decay < 1:
             raise ValueError(f"`ema_decay` must lie between 0 and 1 (both excluded), not {self.ema_decay}.")

@@ -100,7 +100,7 @@ def test_ranks_accumulation_and_sharding_give_the_same_parameters(make_recipe: C
 @pytest.mark.parametrize("first_sharded", [False, True])
 def test_a_state_goes_on_whole_or_in_parts(first_sharded: bool, make_recipe: Callable[..., Recipe], launch: Launch, tmp_path: Path) -> None:
     """To the same bits as if nothing had changed, in float32 and with the norm of the gradients clipped."""
-    settings = {"checkpoint_every": 3, "validate_every": 3, "max_gradient_norm": 1e9, "ema_decay": 0.75}
+    settings = {"checkpoint_every": 3, "validate_every": 3, "max_gradient_norm": 1e9, "ema_decay": 0.75, "weight_decay": 0.1}
     whole = {"recipe": make_recipe(updates=6, **settings), "ranks": 2}
     begun = {"recipe": make_recipe(updates=3, **settings), "ranks": 2, "sharded": first_sharded}
     runs = launch(undisturbed=whole, changed=begun)

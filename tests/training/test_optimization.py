@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from vaswani_transformer.recipe import Recipe
+from vaswani_transformer.training.building import build_model
 from vaswani_transformer.training.optimization import build_adam, clip_gradients, gradient_norm, learning_rate, set_learning_rate
 
 
@@ -56,3 +57,42 @@ def test_norm_and_clipping_see_all_gradients_together() -> None:
     assert norm.item() == 5.0
     clip_gradients(parameters, max_norm=1.0, norm=norm)
     assert parameters[0].grad.item() == pytest.approx(0.6, abs=1e-5)
+
+
+def test_weight_decay_by_hand(make_recipe: Callable[..., Recipe]) -> None:
+    layer = nn.Linear(1, 1).double()
+    nn.init.constant_(layer.weight, 2.0)
+    nn.init.constant_(layer.bias, 2.0)
+    adam = build_adam(layer, make_recipe(weight_decay=0.1, adam_epsilon=1e-30).training)
+    set_learning_rate(adam, 0.5)
+    layer.weight.grad, layer.bias.grad = torch.full((1, 1), 3.0).double(), torch.full((1,), 3.0).double()
+    adam.step()
+    # The first step of Adam is one learning rate against the gradient, whatever its size; only the matrix is multiplied by 1 - 0.5 * 0.1
+    assert layer.weight.item() == pytest.approx(2.0 * 0.95 - 0.5, rel=1e-12)
+    assert layer.bias.item() == pytest.approx(2.0 - 0.5, rel=1e-12)
+
+
+def test_weight_decay_goes_with_the_learning_rate_of_a_layer(make_recipe: Callable[..., Recipe]) -> None:
+    recipe = make_recipe(weight_decay=0.1)
+    model = build_model(recipe, 280, torch.device("cpu"))
+    adam = build_adam(model, recipe.training, layer_decay=0.5)
+    set_learning_rate(adam, 1.0)
+    names = {parameter: name for name, parameter in model.named_parameters()}
+    found = {names[p]: (group["lr"], group["weight_decay"]) for group in adam.param_groups for p in group["params"]}
+    assert found.keys() == set(names.values())
+    for name, (rate, decay) in found.items():
+        assert rate == (1.0 if "layers" in name else 0.5)
+        assert decay == (0.0 if name.endswith("bias") or "layer_norm" in name else 0.1)
+    before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+    for parameter in model.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    adam.step()
+    for name, parameter in model.named_parameters():
+        rate, decay = found[name]
+        torch.testing.assert_close(parameter, before[name] * (1 - rate * decay), rtol=1e-6, atol=0)
+
+
+def test_resuming_with_weight_decay_changes_no_bit(
+    make_recipe: Callable[..., Recipe], assert_resuming_changes_no_bit: Callable[[Recipe], None]
+) -> None:
+    assert_resuming_changes_no_bit(make_recipe(weight_decay=0.1))

@@ -34,20 +34,26 @@ def learning_rate(update: int, d_model: int, warmup_updates: int, scale: float =
 
 
 def build_adam(module: nn.Module, settings: TrainingSettings, layer_decay: float = 1.0) -> torch.optim.Adam:
-    """Adam without weight decay over the trainable parameters; `set_learning_rate` sets the rate of every update.
+    """Adam over the trainable parameters; `set_learning_rate` sets the rate of every update.
+
+    `weight_decay` is decoupled (Loshchilov and Hutter, 2019, algorithm 2: AdamW): an update first multiplies each matrix, embeddings
+    included, by 1 - rate * decay, where the rate is that of its own group, schedule and `layer_decay` included. Vectors, which are biases
+    and the weights of LayerNorm, do not decay.
 
     The fused kernel reads and writes each parameter once, which is several times faster than torch's loop, also on a CPU.
     """
-    groups: dict[float, list[nn.Parameter]] = {}
+    groups: dict[tuple[float, float], list[nn.Parameter]] = {}
     depths = _depths([name for name, _ in module.named_parameters()])
     for name, parameter in module.named_parameters():
         if parameter.requires_grad:
-            groups.setdefault(layer_decay ** depths[name], []).append(parameter)
+            decay = settings.weight_decay if parameter.ndim > 1 else 0.0
+            groups.setdefault((layer_decay ** depths[name], decay), []).append(parameter)
     return torch.optim.Adam(
-        [{"params": parameters, "scale": scale} for scale, parameters in groups.items()],
+        [{"params": parameters, "scale": scale, "weight_decay": decay} for (scale, decay), parameters in groups.items()],
         lr=0.0,
         betas=settings.adam_betas,
         eps=settings.adam_epsilon,
+        decoupled_weight_decay=True,
         fused=True,
     )
 
