@@ -27,6 +27,7 @@ contract=(
     tests/test_decoder_step.py
     tests/test_bare_layers.py
     tests/test_packing.py
+    tests/test_parallel_heads.py
     tests/interop
     tests/data/test_bpe.py
 )

@@ -22,6 +22,7 @@ PACKAGE = "vaswani_transformer"
 LAYERS: list[list[tuple[str, ...]]] = [
     [("configuration_vaswani",)],
     [("layers",)],
+    [("parallel_heads",)],
     [("packing",)],
     [("bare_layers",)],
     [("encoder_pass", "decoder_step")],

@@ -24,6 +24,7 @@ from .layers import (
     attention,
 )
 from .packing import Function, PackedLinear
+from .parallel_heads import ParallelHeads
 
 Module = TypeVar("Module", bound=nn.Module)
 
@@ -135,7 +136,7 @@ def replaceable(written: type[Module], heeds_training: bool = True) -> type[Modu
 
 for ours in (nn.Dropout, VaswaniSelfAttention, VaswaniCrossAttention, VaswaniEncoderLayer, VaswaniDecoderLayer):
     replaceable(ours)
-for basic in (nn.Linear, nn.LayerNorm, nn.Embedding, nn.ModuleList, nn.Identity, PackedLinear):
+for basic in (nn.Linear, nn.LayerNorm, nn.Embedding, nn.ModuleList, nn.Identity, PackedLinear, ParallelHeads):
     replaceable(basic, heeds_training=False)
 for elementwise in ACT2CLS.values():
     replaceable(elementwise[0] if isinstance(elementwise, tuple) else elementwise, heeds_training=False)

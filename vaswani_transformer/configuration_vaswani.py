@@ -92,6 +92,8 @@ class VaswaniConfig(PreTrainedConfig):
             where the target has a vocabulary of its own; three otherwise.
         lm_head_bias: whether the map before the softmax adds a number to each token's score; the paper's does not.
         decoder_start_token_id: the decoder's first input.
+        parallel_heads: k, the tokens proposed in one step of blockwise parallel decoding, the decoder's own one included; at 1, the
+            paper's model, there are no heads.
 
     Raises:
         ValueError: the settings contradict each other; the sentence says which and what to change.
@@ -135,6 +137,7 @@ class VaswaniConfig(PreTrainedConfig):
     bos_token_id: int | None = 1
     eos_token_id: int | list[int] | None = 2
     decoder_start_token_id: int | None = 1
+    parallel_heads: int = 1
 
     def __post_init__(self, **kwargs: Any) -> None:
         kwargs.pop("custom_pipelines", None)  # config.json has it; here it is the property below
@@ -212,6 +215,7 @@ class VaswaniConfig(PreTrainedConfig):
             "head_dim",
             "value_head_dim",
             "max_position_embeddings",
+            "parallel_heads",
         ):
             value = getattr(self, name)
             if value is not None and value < 1:

@@ -41,6 +41,7 @@ from .layers import (
     sinusoids,
 )
 from .packing import SAVE_BEFORE, Function, WeightType, check_that_tensors_stay, is_packed, pack_linear_layers, refuse
+from .parallel_heads import ParallelHeads
 
 if TYPE_CHECKING:
     # Not used here: a saved model includes the files that its code imports, and should include the pipeline.
@@ -61,6 +62,8 @@ class VaswaniPreTrainedModel(PreTrainedModel):
     config_class = VaswaniConfig
     base_model_prefix = "model"
     supports_gradient_checkpointing = True
+    # Of a model without the map before the softmax, and of one that is loaded with `parallel_heads=1`
+    _keys_to_ignore_on_load_unexpected = (r"^parallel_heads\.",)
     _no_split_modules = ("VaswaniEncoderLayer", "VaswaniDecoderLayer")
     _supports_flash_attn = True
     _supports_sdpa = True
@@ -325,7 +328,10 @@ class VaswaniModel(VaswaniPreTrainedModel):
 
 @replaceable
 class VaswaniForConditionalGeneration(PaperSearch, VaswaniPreTrainedModel, GenerationMixin):
-    """The encoder-decoder and the map before the softmax, which is the embedding matrix (section 3.4)."""
+    """The encoder-decoder and the map before the softmax, which is the embedding matrix (section 3.4).
+
+    `parallel_heads`, which only blockwise parallel decoding runs, is `None` where the configuration has none.
+    """
 
     _tied_weights_keys = {  # noqa: RUF012
         "lm_head.weight": "model.shared.weight",
@@ -339,6 +345,7 @@ class VaswaniForConditionalGeneration(PaperSearch, VaswaniPreTrainedModel, Gener
         self.lm_head = nn.Linear(config.d_model, config.decoder_entries, bias=config.lm_head_bias)
         if not config.has_one_embedding:
             self._tied_weights_keys = {"lm_head.weight": "model.decoder.embed_tokens.weight"}
+        self.parallel_heads = ParallelHeads(config) if config.parallel_heads > 1 else None
         self.post_init()
 
     def get_input_embeddings(self) -> nn.Embedding:

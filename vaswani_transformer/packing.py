@@ -17,6 +17,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from .layers import VaswaniCrossAttention, VaswaniLayer, VaswaniSelfAttention
+from .parallel_heads import ParallelHeads
 
 Function = Callable[[torch.Tensor], torch.Tensor]
 WeightType = Literal["float32", "bfloat16", "float16", "int8"]
@@ -242,7 +243,7 @@ def pack_linear_layers(model: PreTrainedModel, dtype: WeightType) -> None:
         for name, child in list(module.named_children()):
             if type(child) is nn.Linear:
                 offset = likely_logit(child) if child is to_vocabulary and dtype == "bfloat16" else 0.0
-                rectified = isinstance(module, VaswaniLayer) and name == "fc1" and is_followed_by_relu(module)
+                rectified = isinstance(module, VaswaniLayer | ParallelHeads) and name == "fc1" and is_followed_by_relu(module)
                 packed = PackedLinear(child.weight, child.bias, dtype, name in kept, offset, rectified)
                 setattr(module, name, packed)
                 if rectified:
@@ -257,7 +258,7 @@ def join_projections(attention: VaswaniSelfAttention, dtype: WeightType) -> None
     del attention.q_proj, attention.k_proj, attention.v_proj
 
 
-def is_followed_by_relu(layer: VaswaniLayer) -> bool:
+def is_followed_by_relu(layer: VaswaniLayer | ParallelHeads) -> bool:
     """Whether `fc1` may include ReLU and leave its results in its own type: `fc2`, which is packed next, takes any."""
     return type(layer.activation_fn) is nn.ReLU and type(layer.fc2) is nn.Linear
 

@@ -38,6 +38,7 @@ CODE_FILES = (
     "configuration_vaswani.py",
     "layers.py",
     "modeling_vaswani.py",
+    "parallel_heads.py",
     "packing.py",
     "bare_layers.py",
     "encoder_pass.py",
