@@ -31,6 +31,7 @@ def make_updater(make_recipe: Callable[..., Recipe], run: RunFolder) -> Callable
         adam = build_adam(model, recipe.training)
         updater = Updater(recipe, model.config, data.train, accelerator, *accelerator.prepare(module, adam))
         if plan is not None:
+            updater.stream.micro_batches = len(plan)
             updater.stream.update = lambda update: [np.array(pairs) for pairs in plan]  # type: ignore[method-assign]
         return updater
 

@@ -1,21 +1,22 @@
 """Batches of about N source and N target tokens (paper section 5.1), planned from lengths alone.
 
 A plan is a pure function of lengths, budgets, seed and epoch. So every rank computes the same plan without talking to the others, and
-resuming means asking for the next update: there is no iterator whose state could be lost.
+resuming means asking for the next update: there is no iterator whose state could be lost. Where each epoch cuts the sentences anew
+(`data.bpe_dropout`), its lengths are a function of seed and epoch, too.
 """
 
 import itertools
 import math
 from array import array
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, SupportsIndex, overload
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from .encoding import EncodedCorpus
+from .encoding import TokenPairs
 from .temperature import draw
 
 IndexArray = NDArray[np.int64]
@@ -113,12 +114,20 @@ def plan_batches(
     return BatchPlan(order if drawn is None else drawn[order], ends, generator.permutation(len(ends)))
 
 
+class _Epoch(NamedTuple):
+    """The plan of an epoch, and the lengths it was made from."""
+
+    plan: BatchPlan
+    source_lengths: LengthArray
+    target_lengths: LengthArray
+
+
 class BatchStream:
     """The endless sequence of micro-batches: all of epoch 0, then all of epoch 1, and so on, cut into optimisation updates.
 
     Update `u` takes micro-batches `u * M` to `(u + 1) * M - 1` of the sequence, so an epoch may end inside an update and nothing is left
-    out. Asking for updates in order plans each epoch once. A jump to a late update plans the epochs before it once, to count their batches:
-    well under a hundredth of the time it took to train on them.
+    out. Asking for updates in order plans each epoch once. A jump to a late update plans the epochs before it once, to count their batches,
+    unless it is told their number (`restore`).
 
     Args:
         source_lengths: [n] tokens, `</s>` included.
@@ -128,6 +137,7 @@ class BatchStream:
         micro_batches: M, the shares an update is cut into.
         seed: decides composition and order.
         groups, temperature: see `plan_batches`.
+        lengths_of: gives both sides' lengths in an epoch, where they differ from epoch to epoch; all within the budgets.
 
     Raises:
         ValueError: there are no pairs, or a pair does not fit a micro-batch even alone.
@@ -144,10 +154,11 @@ class BatchStream:
         seed: int = 1,
         groups: NDArray[Any] | None = None,
         temperature: float = 1.0,
+        lengths_of: Callable[[int], tuple[LengthArray, LengthArray]] | None = None,
     ) -> None:
         if micro_batches < 1:
             raise ValueError(f"micro_batches must be at least 1, not {micro_batches}.")
-        self._source_lengths, self._target_lengths = source_lengths, target_lengths
+        self._lengths, self._lengths_of = (source_lengths, target_lengths), lengths_of
         self._budgets = {
             "source_tokens": source_tokens // micro_batches,
             "target_tokens": target_tokens // micro_batches,
@@ -156,7 +167,17 @@ class BatchStream:
         self._groups, self._temperature = groups, temperature
         _check_lengths(source_lengths, target_lengths, **self._budgets)
         self._epoch_starts = [0]
-        self._plans: dict[int, BatchPlan] = {}
+        self._epochs: dict[int, _Epoch] = {}
+
+    @property
+    def epoch_starts(self) -> list[int]:
+        """The number of the first micro-batch of each epoch, as far as epochs have been planned."""
+        return list(self._epoch_starts)
+
+    def restore(self, epoch_starts: Sequence[int]) -> None:
+        """Take over the `epoch_starts` of an equal stream, so that these epochs need not be planned to count their batches."""
+        if len(epoch_starts) > len(self._epoch_starts):
+            self._epoch_starts = list(epoch_starts)
 
     def update(self, update: int) -> list[IndexArray]:
         """The pair indices of each of the M micro-batches of the 0-based optimisation update."""
@@ -180,11 +201,28 @@ class BatchStream:
     def tokens(self, update: int) -> TokenCounts:
         """The tokens of an update over all ranks, known from the lengths without communication."""
         counts = []
-        for indices in self.update(update):
-            sources, targets = self._source_lengths[indices], self._target_lengths[indices]
+        for indices, (sources, targets) in zip(self.update(update), self.lengths(update), strict=True):
             padded = len(indices) * int(sources.max()), len(indices) * int(targets.max())
             counts.append((int(sources.sum()), int(targets.sum()), *padded))
         return TokenCounts(*(sum(column) for column in zip(*counts, strict=True)))
+
+    def lengths(self, update: int) -> list[tuple[LengthArray, LengthArray]]:
+        """The lengths of the sources and of the targets in each of the M micro-batches of an update."""
+        lengths = []
+        for number, indices in zip(self.epochs(update), self.update(update), strict=True):
+            epoch = self._epoch(number)
+            lengths.append((epoch.source_lengths[indices], epoch.target_lengths[indices]))
+        return lengths
+
+    def epoch_lengths(self, epoch: int) -> tuple[LengthArray, LengthArray]:
+        """The lengths of all sources and of all targets in an epoch."""
+        found = self._epoch(epoch)
+        return found.source_lengths, found.target_lengths
+
+    def epochs(self, update: int) -> list[int]:
+        """The epoch of each of the M micro-batches of an update."""
+        first = update * self.micro_batches
+        return [self._epoch_at(position) for position in range(first, first + self.micro_batches)]
 
     def epoch_of(self, update: int) -> float:
         """How many passes over the corpus lie before this update, such as 1.25."""
@@ -194,44 +232,55 @@ class BatchStream:
         return epoch + (position - start) / (end - start)
 
     def updates_in(self, epochs: float) -> int:
-        """The number of the update that completes `epochs` passes over the corpus. Plans every epoch up to there, to count its batches."""
+        """The number of the update that completes `epochs` passes over the corpus.
+
+        Plans every epoch up to there, to count its batches. Where lengths differ from epoch to epoch, it plans the first one only and takes
+        all others to be as long.
+        """
+        if self._lengths_of is not None:
+            return max(math.ceil(epochs * self._epoch_starts_until(1)[1] / self.micro_batches), 1)
         whole, rest = divmod(epochs, 1)
-        while len(self._epoch_starts) <= whole:
-            self._epoch_at(self._epoch_starts[-1])
-        position = self._epoch_starts[int(whole)]
+        position = self._epoch_starts_until(int(whole))[int(whole)]
         if rest:
-            position += math.ceil(rest * len(self._plan(int(whole))))
+            position += math.ceil(rest * len(self._epoch(int(whole)).plan))
         return max(math.ceil(position / self.micro_batches), 1)
 
     def _micro_batch(self, position: int) -> IndexArray:
         epoch = self._epoch_at(position)
-        return self._plan(epoch)[position - self._epoch_starts[epoch]]
+        return self._epoch(epoch).plan[position - self._epoch_starts[epoch]]
 
     def _epoch_at(self, position: int) -> int:
         """The epoch of a micro-batch; the length of every epoch up to it is known afterwards."""
         while self._epoch_starts[-1] <= position:
-            batches = len(self._plan(len(self._epoch_starts) - 1))
-            self._epoch_starts.append(self._epoch_starts[-1] + batches)
+            self._epoch_starts_until(len(self._epoch_starts))
         return bisect_right(self._epoch_starts, position) - 1
 
-    def _plan(self, epoch: int) -> BatchPlan:
+    def _epoch_starts_until(self, epoch: int) -> list[int]:
+        while len(self._epoch_starts) <= epoch:
+            batches = len(self._epoch(len(self._epoch_starts) - 1).plan)
+            self._epoch_starts.append(self._epoch_starts[-1] + batches)
+        return self._epoch_starts
+
+    def _epoch(self, epoch: int) -> _Epoch:
         """The plan of an epoch. The two used last are kept: an update may need the end of one and the beginning of the next."""
-        if epoch not in self._plans:
-            while len(self._plans) > 1:
-                del self._plans[next(iter(self._plans))]
-            self._plans[epoch] = plan_batches(
-                self._source_lengths,
-                self._target_lengths,
+        if epoch not in self._epochs:
+            while len(self._epochs) > 1:
+                del self._epochs[next(iter(self._epochs))]
+            lengths = self._lengths if self._lengths_of is None else self._lengths_of(epoch)
+            plan = plan_batches(
+                lengths[0],
+                lengths[1],
                 **self._budgets,
                 seed=self.seed,
                 epoch=epoch,
                 groups=self._groups,
                 temperature=self._temperature,
             )
-        return self._plans[epoch]
+            self._epochs[epoch] = _Epoch(plan, *lengths)
+        return self._epochs[epoch]
 
 
-def collate(corpus: EncodedCorpus, indices: IndexArray | Sequence[int], pad_token_id: int) -> dict[str, torch.Tensor]:
+def collate(corpus: TokenPairs, indices: IndexArray | Sequence[int], pad_token_id: int) -> dict[str, torch.Tensor]:
     """Token ids of some pairs as the tensors a model takes.
 
     Returns:

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from itertools import chain
@@ -35,21 +35,53 @@ class TokenSequences:
     """
 
     def __init__(self, flat: NDArray[Any], offsets: NDArray[np.int64]) -> None:
-        self._flat, self._offsets = flat, offsets
+        self.flat, self.offsets = flat, offsets
         self.lengths: NDArray[np.int32] = np.empty(len(offsets) - 1, dtype=np.int32)
         np.subtract(offsets[1:], offsets[:-1], out=self.lengths, casting="same_kind")
+
+    @classmethod
+    def of(cls, sequences: Sequence[Sequence[int]], dtype: Any) -> "TokenSequences":
+        """The same ids in one array."""
+        offsets = np.cumsum([0, *map(len, sequences)], dtype=np.int64)
+        return cls(np.fromiter(chain.from_iterable(sequences), dtype, count=int(offsets[-1])), offsets)
+
+    @classmethod
+    def joined(cls, parts: Sequence["TokenSequences"]) -> "TokenSequences":
+        """The sequences of all parts, one part after another."""
+        lengths = np.concatenate([part.lengths for part in parts])
+        return cls(np.concatenate([part.flat for part in parts]), _offsets(lengths))
 
     def __len__(self) -> int:
         return len(self.lengths)
 
     def __getitem__(self, index: int) -> NDArray[Any]:
-        return self._flat[self._offsets[index] : self._offsets[index + 1]]
+        return self.flat[self.offsets[index] : self.offsets[index + 1]]
+
+    def __iter__(self) -> Iterator[NDArray[Any]]:
+        return (self[index] for index in range(len(self)))
+
+    def take(self, indices: NDArray[Any]) -> "TokenSequences":
+        """A copy of the sequences `indices` [B], in this order."""
+        lengths = self.lengths[indices]
+        return TokenSequences(self.flat[ragged_ranges(self.offsets[indices], lengths)], _offsets(lengths))
+
+    def replaced(self, which: NDArray[np.bool_], others: "TokenSequences") -> "TokenSequences":
+        """A copy in which the sequences `which` [n] are those of `others` with the same numbers."""
+        numbers = np.arange(len(self))
+        return TokenSequences.joined([self, others]).take(np.where(which, len(self) + numbers, numbers))
+
+    def halves(self) -> tuple["TokenSequences", "TokenSequences"]:
+        """The first and the last half of the sequences, an even number."""
+        middle = len(self) // 2
+        cut = self.offsets[middle]
+        first = TokenSequences(self.flat[:cut], self.offsets[: middle + 1])
+        return first, TokenSequences(self.flat[cut:], self.offsets[middle:] - cut)
 
     def counts(self, entries: int) -> NDArray[np.int64]:
         """How often each of the ids below `entries` occurs, [entries]."""
         found = np.zeros(entries, dtype=np.int64)
-        for start in range(0, len(self._flat), _COUNTED_AT_ONCE):
-            found += np.bincount(self._flat[start : start + _COUNTED_AT_ONCE], minlength=entries)
+        for start in range(0, len(self.flat), _COUNTED_AT_ONCE):
+            found += np.bincount(self.flat[start : start + _COUNTED_AT_ONCE], minlength=entries)
         return found
 
     def padded(self, indices: NDArray[np.int64], fill: int) -> NDArray[np.int64]:
@@ -58,11 +90,40 @@ class TokenSequences:
         column = np.arange(lengths.max(initial=0))
         real = column < lengths[:, None]
         rows = np.full(real.shape, fill, dtype=np.int64)
-        rows[real] = self._flat[(self._offsets[indices][:, None] + column)[real]]
+        rows[real] = self.flat[(self.offsets[indices][:, None] + column)[real]]
         return rows
 
 
-class EncodedCorpus:
+class TokenPairs:
+    """Token ids of sentence pairs.
+
+    Args:
+        source: n sequences.
+        target: n sequences.
+    """
+
+    def __init__(self, source: TokenSequences, target: TokenSequences) -> None:
+        self.source, self.target = source, target
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    @property
+    def source_lengths(self) -> NDArray[np.int32]:
+        """[n] tokens of each source, `</s>` included."""
+        return self.source.lengths
+
+    @property
+    def target_lengths(self) -> NDArray[np.int32]:
+        """[n] tokens of each target, `</s>` included."""
+        return self.target.lengths
+
+    def pair(self, index: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The source and target ids of one pair."""
+        return self.source[index], self.target[index]
+
+
+class EncodedCorpus(TokenPairs):
     """A corpus as `encode_corpus` wrote it to a folder. Opening reads the offsets only; ids are paged in as they are used.
 
     Attributes:
@@ -71,8 +132,8 @@ class EncodedCorpus:
     """
 
     def __init__(self, folder: Path, index: dict[str, Any], source: TokenSequences, target: TokenSequences) -> None:
+        super().__init__(source, target)
         self.folder, self.index = folder, index
-        self.source, self.target = source, target
         self._lines = _mapped(folder, "lines", np.int64, len(source))
         self._origins = _mapped(folder, "origins", np.uint16, len(source))
         self.target_languages: list[str] = index.get("target_languages", [])
@@ -98,35 +159,25 @@ class EncodedCorpus:
             sides.append(TokenSequences(_mapped(folder, side, np.dtype(index["dtype"]), index[f"{side}_tokens"]), offsets))
         return cls(folder, index, *sides)
 
-    def __len__(self) -> int:
-        return len(self.source)
-
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the folder's name only: another process opens the folder itself, so that no ids are sent."""
         return EncodedCorpus.open, (self.folder,)
-
-    @property
-    def source_lengths(self) -> NDArray[np.int32]:
-        """[n] tokens of each source, `</s>` included."""
-        return self.source.lengths
-
-    @property
-    def target_lengths(self) -> NDArray[np.int32]:
-        """[n] tokens of each target, `</s>` included."""
-        return self.target.lengths
 
     @property
     def tokenizer_hash(self) -> str:
         """Hash of the tokenizer that wrote these ids; see `tokenizer_hash`."""
         return str(self.index["tokenizer_hash"])
 
-    def pair(self, index: int) -> tuple[NDArray[Any], NDArray[Any]]:
-        """The source and target ids of one pair."""
-        return self.source[index], self.target[index]
-
     def where(self, index: int) -> str:
         """File and line of the pair, such as `train.en.gz:17`."""
         return f"{self.index['origins'][self._origins[index]]}:{self._lines[index]}"
+
+
+def ragged_ranges(starts: NDArray[Any], lengths: NDArray[Any]) -> NDArray[np.int64]:
+    """The numbers start, start + 1, ... of each range, one range after another: [sum of lengths] for [n] and [n]."""
+    ends = np.cumsum(lengths, dtype=np.int64)
+    shifts = starts - ends + lengths
+    return np.repeat(shifts, lengths) + np.arange(ends[-1] if len(ends) else 0)
 
 
 def encode_corpus(
@@ -296,6 +347,10 @@ def _encode_fast(texts: list[str], tokenizer: PreTrainedTokenizerFast) -> list[l
     # The backend does not keep this setting by itself; without it, text that spells a control token would become one.
     backend.encode_special_tokens = tokenizer.split_special_tokens
     return [encoding.ids for encoding in backend.encode_batch_fast(texts)]
+
+
+def _offsets(lengths: NDArray[Any]) -> NDArray[np.int64]:
+    return np.cumsum(np.concatenate([np.zeros(1, dtype=np.int64), lengths]), dtype=np.int64)
 
 
 def _path(folder: Path, name: str) -> Path:

@@ -32,7 +32,7 @@ from .process_memory import bound_kernel_caches, keep_freed_memory, peak_memory
 from .progress import ProgressDisplay, TrainingLog
 from .sharding import ShardedLoss, is_sharded
 from .state import Totals, TrainState, Validation, load_state, newest_state, save_state
-from .update import UpdateOutcome, Updater
+from .update import UpdateOutcome, Updater, resegment
 from .validation import Validator
 from .watch import Watch
 from .weight_average import WeightAverage
@@ -45,11 +45,12 @@ _LONGEST_WAIT = timedelta(hours=12)
 def train(recipe: Recipe, run: RunFolder) -> bool:
     """Train from the data to the averaged checkpoint, or resume a training, whatever stopped it.
 
-    A resumed training computes the same as an uninterrupted one. All micro-batches form one endless sequence, which depends on
-    lengths, budgets and seed only (`data.batching.BatchStream`). Update u takes its micro-batches u * M to (u + 1) * M - 1, where M is
-    `batching.micro_batches`, fixed for the run. Of R ranks, rank r takes every R-th of them, beginning with r. So an update sees the same
-    pairs whatever the number of ranks, before and after a stop. With the same R the weights are equal bit for bit. With another R, sums are
-    added in another order, so rounding differs. A number of ranks that does not divide M is refused.
+    A resumed training computes the same as an uninterrupted one. All micro-batches form one endless sequence, which depends on lengths,
+    budgets and seed only (`data.batching.BatchStream`); with BPE-dropout, lengths and ids of an epoch depend on seed and epoch. Update u
+    takes its micro-batches u * M to (u + 1) * M - 1, where M is `batching.micro_batches`, fixed for the run. Of R ranks, rank r takes every
+    R-th of them, beginning with r. So an update sees the same pairs whatever the number of ranks, before and after a stop. With the same R
+    the weights are equal bit for bit. With another R, sums are added in another order, so rounding differs. A number of ranks that does not
+    divide M is refused.
 
     Returns:
         Whether the training is complete; if a signal stopped it, the same call resumes it.
@@ -120,7 +121,8 @@ class Training:
             module, optimizer = trained, accelerator.prepare_optimizer(self.adam)
         decay = self.settings.ema_decay
         self.average = None if decay is None else WeightAverage(self.trained, decay)
-        self.updater = Updater(recipe, self.model.config, data.train, accelerator, module, optimizer)
+        resegmented = resegment(recipe, data.train, data.tokenizer, accelerator.num_processes)
+        self.updater = Updater(recipe, self.model.config, data.train, accelerator, module, optimizer, resegmented)
         self.settings = recipe.training.in_updates(self.updater.stream.updates_in)
         self.epochs = recipe.training.epochs
         self.validator = Validator(recipe, data.tokenizer, data.validation)
@@ -141,6 +143,7 @@ class Training:
             )
         if found is not None:
             scale = load_state(found, self.state, self.trained, self.adam, self.average)
+            self.updater.stream.restore(self.state.epoch_starts)
             if self.accelerator.scaler is not None:
                 self.accelerator.scaler.load_state_dict(scale)
         silent = not self.accelerator.is_main_process
@@ -300,6 +303,7 @@ class Training:
             self.state.checkpoints.append(self.state.update)
         writer = self.accelerator.is_main_process
         self.state.records = self.log.records
+        self.state.epoch_starts = self.updater.stream.epoch_starts
         if writer:
             self.log.flush_to_disk()
         scaler = self.accelerator.scaler

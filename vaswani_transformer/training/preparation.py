@@ -12,6 +12,7 @@ import yaml
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from ..data.bpe import extend_tokenizer, train_tokenizer
+from ..data.bpe_dropout import require_merges
 from ..data.cache import provide
 from ..data.cleaning import CleaningReport, clean
 from ..data.encoding import EncodedCorpus, encode_corpus, tokenizer_hash
@@ -205,9 +206,13 @@ def _provide_tokenizer(recipe: Recipe, run: RunFolder, content: dict[str, Any] |
     is_there = run.tokenizer.exists()
     if not is_there:
         is_new = recipe.tokenizer.method == "train"
-        settings = {**content, "tokenizer": asdict(recipe.tokenizer)} if content and is_new else None
+        # BPE-dropout cuts words by the vocabulary, and does not decide it
+        decisive = {key: value for key, value in asdict(recipe.tokenizer).items() if key != "bpe_dropout"}
+        settings = {**content, "tokenizer": decisive} if content and is_new else None
         provide(run.tokenizer, "tokenizer", settings, lambda: _train_tokenizer(recipe, run, progress))
     tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(run.tokenizer)
+    if recipe.tokenizer.bpe_dropout:
+        require_merges(tokenizer)
     train = run.encoded / "train"
     if not is_there and train.exists() and EncodedCorpus.open(train).tokenizer_hash != tokenizer_hash(tokenizer):
         raise ValueError(

@@ -14,7 +14,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ..data.encoding import EncodedCorpus
 from ..files.json_files import read_json
 from ..provenance import hardware
 from ..recipe import Recipe
@@ -41,7 +40,7 @@ class Rehearsal:
 
     Attributes:
         cleaning: as in `cleaning.json`.
-        source_lengths, target_lengths: [pairs] tokens of the training pairs' sides, `</s>` included.
+        source_lengths, target_lengths: [pairs] tokens of the training pairs' sides, `</s>` included; with BPE-dropout, of the first epoch.
         updates: number of updates of the whole training.
         updates_an_epoch: number of updates of the first epoch.
         seconds: of one update, the median of those that were tried.
@@ -82,11 +81,12 @@ def rehearse(recipe: Recipe, updates: int = 5, progress: bool = False) -> Rehear
         training = Training(recipe, run, data, accelerator)
         stream = training.updater.stream
         seconds = median(list(_timed(training, min(updates, training.settings.total_updates)))[1:] or [0.0])
+        lengths = stream.epoch_lengths(0)
         return Rehearsal(
             recipe=recipe,
             cleaning=read_json(run.cleaning),
-            source_lengths=_in_memory(data.train, "source_lengths"),
-            target_lengths=_in_memory(data.train, "target_lengths"),
+            source_lengths=lengths[0].copy(),
+            target_lengths=lengths[1].copy(),
             updates=training.settings.total_updates,
             updates_an_epoch=stream.updates_in(1),
             seconds=seconds,
@@ -121,7 +121,9 @@ def _cleaning(found: Rehearsal) -> Iterator[str]:
 
 def _lengths(found: Rehearsal) -> Iterator[str]:
     limit = found.recipe.batching.max_sentence_tokens
-    yield f"Tokens of a sentence (vocabulary of {found.cleaning['tokenizer']['vocab_size']:,} entries)"
+    rate = found.recipe.tokenizer.bpe_dropout
+    drawn = f", in the first epoch of BPE-dropout {rate:g}" if rate else ""
+    yield f"Tokens of a sentence (vocabulary of {found.cleaning['tokenizer']['vocab_size']:,} entries{drawn})"
     yield "  " + " " * 8 + "".join(f"{label:>9}" for label in ("median", "90 %", "99 %", "longest"))
     for name, lengths in (("source", found.source_lengths), ("target", found.target_lengths)):
         yield f"  {name:<8}" + "".join(f"{int(np.quantile(lengths, share, method='higher')):>9,}" for share in _QUANTILES)
@@ -156,10 +158,6 @@ def _peak_memory(device: torch.device) -> int:
         return torch.cuda.max_memory_allocated(device)
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-
-
-def _in_memory(corpus: EncodedCorpus, side: str) -> NDArray[np.int32]:
-    return np.array(getattr(corpus, side))
 
 
 def _duration(seconds: float) -> str:

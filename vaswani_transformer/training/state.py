@@ -67,6 +67,8 @@ class TrainState:
     """The updates after which a checkpoint was saved, oldest first; most are removed by now."""
     records: int = 0
     """Lines of the log."""
+    epoch_starts: list[int] = field(default_factory=list)
+    """The first micro-batch of each epoch, so that a resumed run need not plan earlier epochs again."""
     saving_seconds: float = 0.0
     """Wall time of all saves before this one."""
 

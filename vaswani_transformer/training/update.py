@@ -10,10 +10,12 @@ import torch
 from accelerate import Accelerator
 from accelerate.optimizer import AcceleratedOptimizer
 from torch import Tensor, nn
+from transformers import PreTrainedTokenizerBase
 
 from ..configuration_vaswani import VaswaniConfig
 from ..data.batching import BatchStream, collate
-from ..data.encoding import EncodedCorpus
+from ..data.bpe_dropout import ResegmentedCorpus
+from ..data.encoding import EncodedCorpus, TokenPairs
 from ..recipe import Recipe
 from .cost import training_flops
 from .interruption import Interruption
@@ -47,6 +49,7 @@ class Updater:
         accelerator: Accelerator,
         module: nn.Module,
         optimizer: AcceleratedOptimizer,
+        resegmented: ResegmentedCorpus | None = None,
     ) -> None:
         """
         Args:
@@ -56,6 +59,7 @@ class Updater:
             accelerator: gives ranks, device, precision.
             module: a `TranslationLoss`, as `accelerator.prepare` returned it.
             optimizer: likewise.
+            resegmented: `corpus` with BPE-dropout, see `resegment`.
 
         Raises:
             ValueError: the ranks cannot share the micro-batches of an update evenly.
@@ -66,6 +70,7 @@ class Updater:
         self.accelerator, self.module, self.optimizer = accelerator, module, optimizer
         self.rank, self.ranks = accelerator.process_index, accelerator.num_processes
         batching = recipe.batching
+        self.resegmented = resegmented
         self.stream = BatchStream(
             corpus.source_lengths,
             corpus.target_lengths,
@@ -75,6 +80,7 @@ class Updater:
             seed=recipe.training.seed,
             groups=corpus.languages,
             temperature=batching.temperature,
+            lengths_of=None if resegmented is None else resegmented.lengths,
         )
         # Raises before the first update if the ranks cannot share evenly
         self.stream.share(0, self.rank, self.ranks)
@@ -91,7 +97,7 @@ class Updater:
             MemoryError: a micro-batch does not fit; weights are as before, and the sentence says how large it is.
         """
         plan = self.stream.update(update - 1)
-        totals = self._count(update, plan)
+        totals = self._count(update)
         losses = self._backward(plan, update, totals.target_tokens)
         if self.accelerator.scaler is not None:
             self.accelerator.unscale_gradients(self.optimizer)
@@ -113,8 +119,10 @@ class Updater:
         losses = torch.zeros(len(plan), 2, device=self.accelerator.device)
         # Data-parallel training averages gradients over the ranks, but the sum is needed
         share = self.ranks / target_tokens
+        epochs = self.stream.epochs(update - 1)
         for number in range(self.rank, len(plan), self.ranks):
-            batch = load_batch(self.corpus, plan[number], self.pad_token_id, self.accelerator.device)
+            corpus, pairs = self._segmented(plan[number], epochs[number])
+            batch = load_batch(corpus, pairs, self.pad_token_id, self.accelerator.device)
             torch.manual_seed(_seed(self.settings.seed, update, number))
             is_last = number + self.ranks >= len(plan)
             synchronised = nullcontext() if is_last else self.accelerator.no_sync(self.module)
@@ -123,6 +131,12 @@ class Updater:
                 self.accelerator.backward(result.smoothed * share)
             losses[number] = torch.stack([result.smoothed.detach(), result.plain])
         return losses
+
+    def _segmented(self, pairs: np.ndarray, epoch: int) -> tuple[TokenPairs, np.ndarray]:
+        """Where to load some pairs from as this epoch cuts them, and their numbers there."""
+        if self.resegmented is None:
+            return self.corpus, pairs
+        return self.resegmented.pairs(pairs, epoch), np.arange(len(pairs))
 
     def _too_large(self, update: int, batch: dict[str, Tensor]) -> str:
         (pairs, source), (_, target) = batch["input_ids"].shape, batch["labels"].shape
@@ -158,13 +172,12 @@ class Updater:
             f"`training.learning_rate_scale`, warm up longer, use another `training.precision`, or look at the pairs of the batch: {lines}"
         )
 
-    def _count(self, update: int, plan: list[np.ndarray]) -> Totals:
+    def _count(self, update: int) -> Totals:
         """The sizes of the update over all ranks; the plan gives them without communication."""
         counts = self.stream.tokens(update - 1)
         flops = 0.0
-        for pairs in plan:
-            sources, targets = self.corpus.source_lengths[pairs], self.corpus.target_lengths[pairs]
-            sizes = len(pairs), int(sources.max()), int(targets.max()), int(targets.sum())
+        for sources, targets in self.stream.lengths(update - 1):
+            sizes = len(sources), int(sources.max()), int(targets.max()), int(targets.sum())
             flops += training_flops(self.config, *sizes)
         return Totals(
             source_tokens=counts.source,
@@ -174,7 +187,23 @@ class Updater:
         )
 
 
-def load_batch(corpus: EncodedCorpus, pairs: np.ndarray, pad_token_id: int, device: torch.device) -> dict[str, Tensor]:
+def resegment(recipe: Recipe, corpus: EncodedCorpus, tokenizer: PreTrainedTokenizerBase, ranks: int) -> ResegmentedCorpus | None:
+    """The corpus with the recipe's BPE-dropout, or `None` without any.
+
+    No sentence becomes longer than the corpus was limited to, or than a micro-batch holds.
+
+    Raises:
+        ValueError: BPE-dropout does not fit the tokenizer.
+    """
+    if not recipe.tokenizer.bpe_dropout:
+        return None
+    batching = recipe.batching
+    micro_batches, longest = batching.micro_batches or ranks, corpus.index["max_tokens"]
+    limits = min(longest, batching.source_tokens // micro_batches), min(longest, batching.target_tokens // micro_batches)
+    return ResegmentedCorpus(corpus, tokenizer, rate=recipe.tokenizer.bpe_dropout, seed=recipe.training.seed, limits=limits)
+
+
+def load_batch(corpus: TokenPairs, pairs: np.ndarray, pad_token_id: int, device: torch.device) -> dict[str, Tensor]:
     """The arguments of `TranslationLoss` for some pairs, on `device`."""
     batch = collate(corpus, pairs, pad_token_id)
     batch["target_positions"] = target_positions(batch["labels"])
