@@ -1,12 +1,14 @@
 """The recipes that come with the project load, and have the paper's numbers (Table 3, sections 5 and 6.1)."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
 
+from vaswani_transformer import VaswaniForConditionalGeneration
 from vaswani_transformer.configuration_vaswani import VaswaniConfig
-from vaswani_transformer.recipe import Recipe, load_recipe, parse_recipe
+from vaswani_transformer.recipe import DistillationSettings, Recipe, load_recipe, parse_recipe
 
 FOLDER = Path(__file__).parents[1] / "scripts" / "recipes"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.yaml"))
@@ -120,3 +122,15 @@ def test_the_recipe_of_documentation_says_what_its_parts_are() -> None:
 def test_the_default_recipe_needs_no_download() -> None:
     data = shipped("builtin_tiny").data
     assert {corpus.format for corpus in (*data.train, *data.validations, *data.test.values())} == {"builtin"}
+
+
+@pytest.mark.parametrize(("name", "layers"), [("docs_en_de_deep_8_2", (8, 2)), ("docs_en_de_deep_10_1", (10, 1))])
+def test_shallow_decoders_have_their_teachers_size_and_text(name: str, layers: tuple[int, int]) -> None:
+    student, teacher = shipped(name), shipped("docs_en_de")
+    config, full = (recipe.model_config(vocab_size=recipe.tokenizer.vocab_size) for recipe in (student, teacher))
+    assert (config.encoder_layers, config.decoder_layers) == layers
+    sizes = [VaswaniForConditionalGeneration(each).num_parameters() for each in (config, full)]
+    assert sizes[0] == pytest.approx(sizes[1], rel=0.02)
+    assert student.data.distillation == DistillationSettings(f"runs/{teacher.name}/averaged", dtype="bfloat16")
+    untaught = replace(student, name=teacher.name, model=teacher.model, data=replace(student.data, distillation=None))
+    assert untaught == teacher

@@ -126,7 +126,7 @@ def benchmark_translation(model_name: str, test_sets: Sequence[ParallelFiles], s
     names = settings.contestants or (ON_CPU if device == "cpu" else ON_GPU)
     folder = local_folder(model_name)
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    materials = [_read(test_set, tokenizer) for test_set in test_sets]
+    materials = [read_material(test_set, tokenizer) for test_set in test_sets]
     with TemporaryDirectory() as scratch:
         entries = enter(names, folder, Path(scratch), device=device, threads=settings.threads)
         contestants = {entry.name: entry.load() for entry in entries}
@@ -146,7 +146,7 @@ def benchmark_translation(model_name: str, test_sets: Sequence[ParallelFiles], s
                     yield results
 
 
-def _read(test_set: ParallelFiles, tokenizer: PreTrainedTokenizerBase) -> Material:
+def read_material(test_set: ParallelFiles, tokenizer: PreTrainedTokenizerBase) -> Material:
     pairs = list(LinesCorpus(source=test_set.source, target=test_set.reference).pairs(Path(), ("", "")))
     sources = [pair.source for pair in pairs]
     references = [pair.target for pair in pairs]
@@ -208,7 +208,7 @@ def _speed(
 ) -> list[dict[str, Any]]:
     ids, wanted = material.ids_of(batches), material.lengths_of(batches, lengths)
     runs = {
-        name: partial(_translate, contestant, [contestant.prepare(batch) for batch in ids], beams, wanted)
+        name: partial(translate_batches, contestant, [contestant.prepare(batch) for batch in ids], beams, wanted)
         for name, contestant in contestants.items()
     }
     title = f"{material.name}, beam {beams}, lengths: {lengths}, batches of {len(batches[0])}"
@@ -224,7 +224,7 @@ def _speed(
     return rows
 
 
-def _translate(contestant: Contestant, batches: list[Any], beams: int, lengths: list[int | None]) -> list[Any]:
+def translate_batches(contestant: Contestant, batches: list[Any], beams: int, lengths: list[int | None]) -> list[Any]:
     return [contestant.translate(batch, beams, length) for batch, length in zip(batches, lengths, strict=True)]
 
 
