@@ -97,6 +97,7 @@ def test_scientific_notation_is_a_number(recipe_file: Path) -> None:
         ("training.learning_rate_scale=.nan", "`learning_rate_scale` must be above 0, not nan"),
         ("training.learning_rate_scale=fast", "`training.learning_rate_scale` must be a number, not 'fast'"),
         ("training.weight_decay=-0.1", "`weight_decay` must be at least 0, not -0.1"),
+        ("training.r_drop=-1", "`r_drop` must be at least 0, not -1"),
         ("training.ema_decay=1", r"`ema_decay` must lie between 0 and 1 \(both excluded\), not 1.0"),
         ("training.ema_decay=.nan", "`ema_decay` must lie between 0 and 1"),
         ("training.initial_scale=0", "`initial_scale` must be above 0, not 0"),
@@ -130,6 +131,13 @@ def test_scientific_notation_is_a_number(recipe_file: Path) -> None:
 def test_a_mistake_is_named_with_its_remedy(recipe_file: Path, override: str, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         load_recipe(recipe_file, [override])
+
+
+def test_r_drop_needs_dropout(recipe_file: Path) -> None:
+    overrides = ["training.r_drop=2.5", "model.dropout=0"]
+    with pytest.raises(ValueError, match=r"`training\.r_drop` compares two passes with different dropout, and there is none"):
+        load_recipe(recipe_file, overrides)
+    assert load_recipe(recipe_file, [*overrides, "model.activation_dropout=0.1"]).training.r_drop == 2.5
 
 
 def test_an_error_names_the_file(recipe_file: Path) -> None:

@@ -26,6 +26,7 @@ def build_model(recipe: Recipe, vocab_size: int, device: torch.device, initial: 
             scale_residual_branches(model, settings.initial_scale)
     else:
         model = VaswaniForConditionalGeneration.from_pretrained(initial, **recipe.model)
+        recipe.check_dropout(model.config)
     # Fusing gains little for short sentences, and on CPUs SDPA in bfloat16 is several times slower than the plain products
     attention = "eager" if device.type == "cpu" else "sdpa"
     model.set_attn_implementation(attention)

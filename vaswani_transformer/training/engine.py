@@ -109,7 +109,7 @@ class Training:
         self.tokenizer = data.tokenizer
         self.model = build_model(recipe, len(data.tokenizer), accelerator.device, run.initial)
         self.adapted = adapt(self.model, recipe.fine_tuning)
-        self.loss = TranslationLoss(self.model, self.settings.label_smoothing, self.settings.compile)
+        self.loss = TranslationLoss(self.model, self.settings.label_smoothing, self.settings.compile, self.settings.r_drop)
         # With sharding, the whole model serves only validation and checkpoints, which first update it from the parts
         self.sharded = ShardedLoss(self.loss, accelerator, self.settings.compile) if is_sharded(accelerator) else None
         trained = self.sharded or self.loss
@@ -238,7 +238,7 @@ class Training:
             "gradient_norm": outcome.gradient_norm,
             "target_tokens": self.state.total.target_tokens,
             "source_tokens": self.state.total.source_tokens,
-            "padding_share": 1 - (interval.source_tokens + interval.target_tokens) / interval.positions,
+            "padding_share": 1 - self.updater.passes * (interval.source_tokens + interval.target_tokens) / interval.positions,
             "tokens_per_second": interval.target_tokens / interval.seconds,
             "seconds": self.state.total.seconds,
         }

@@ -1,4 +1,4 @@
-"""Label-smoothed cross entropy (paper section 5.4), fused with the output projection.
+"""Label-smoothed cross entropy (paper section 5.4) and R-Drop, fused with the output projection.
 
 The float32 matrix [target tokens x vocabulary] is the largest tensor of a training step. Here it never exists as a whole: the
 projection, the softmax and both gradients are computed for a chunk of tokens at a time, all in the forward pass, and the backward pass
@@ -30,7 +30,7 @@ class Losses(NamedTuple):
     """Sums over the real target tokens of a micro-batch, as float32 scalars."""
 
     smoothed: Tensor
-    """The objective: cross entropy with the smoothed distribution."""
+    """The objective: cross entropy with the smoothed distribution, and R-Drop's divergence where that is trained with."""
     plain: Tensor
     """Negative log-likelihood of the reference in nats; its mean's exponential is the perplexity. No gradient flows through it."""
 
@@ -51,24 +51,51 @@ def smoothed_cross_entropy(hidden: Tensor, weight: Tensor, targets: Tensor, smoo
     if chunk_tokens is None:
         chunk_tokens = CHUNK_TOKENS.get(hidden.device.type, ACCELERATOR_CHUNK_TOKENS)
     smoothed, plain = _ChunkedCrossEntropy.apply(
-        hidden, weight, targets, smoothing, chunk_tokens, _matmul_dtype(hidden), torch.is_grad_enabled()
+        hidden, weight, targets, smoothing, None, chunk_tokens, _matmul_dtype(hidden), torch.is_grad_enabled()
     )
     return Losses(smoothed, plain)
+
+
+def r_drop_cross_entropy(
+    hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float, alpha: float, chunk_tokens: int | None = None
+) -> Losses:
+    """Sum of R-Drop's objective (Wu et al., 2021, section 2.2) over tokens that two passes with different dropout predict as p and q.
+
+    A token costs the mean of both smoothed cross entropies plus `alpha` times the mean of KL(p||q) and KL(q||p), and gradients flow through
+    all of them. The paper, and its reference implementation for translation, add both cross entropies and take their `alpha` times the mean
+    of both divergences. So this is half of theirs for an `alpha` that is half of theirs: the 5 they translate with is 2.5 here. The
+    loss stays that of a token, whatever `alpha`.
+
+    Args:
+        hidden: decoder states [N, 2, D] of both passes, without padding.
+        weight: output projection [V, D].
+        targets: token ids [N].
+        smoothing: the paper's epsilon_ls, 0.1.
+        alpha: weight of the divergence.
+        chunk_tokens: rows of logits that are held at a time, two for a token; by default a number that is fast on the device.
+    """
+    if chunk_tokens is None:
+        chunk_tokens = CHUNK_TOKENS.get(hidden.device.type, ACCELERATOR_CHUNK_TOKENS)
+    rows, both = hidden.flatten(0, 1), targets.repeat_interleave(2)
+    even = max(chunk_tokens // 2, 1) * 2  # so that both rows of a token are in one chunk
+    smoothed, plain = _ChunkedCrossEntropy.apply(rows, weight, both, smoothing, alpha, even, _matmul_dtype(hidden), torch.is_grad_enabled())
+    return Losses(smoothed / 2, plain / 2)
 
 
 class TranslationLoss(nn.Module):
     """Model and loss as one module, so that data-parallel training sees a single forward pass. The model knows nothing of smoothing."""
 
-    def __init__(self, model: PreTrainedModel, smoothing: float, compiled: bool = False) -> None:
+    def __init__(self, model: PreTrainedModel, smoothing: float, compiled: bool = False, r_drop: float = 0.0) -> None:
         """
         Args:
             model: any of transformers' sequence-to-sequence models whose scores are its projection of the decoder's states.
             smoothing: the paper's epsilon_ls.
             compiled: pass the model's forward pass through `torch.compile`; translating with the same model is not affected.
+            r_drop: above 0, a batch in training passes twice, side by side, and costs `r_drop_cross_entropy` with this `alpha`.
         """
         super().__init__()
         self.model = model
-        self.smoothing = smoothing
+        self.smoothing, self.r_drop = smoothing, r_drop
         self._states = torch.compile(self._decode, dynamic=True) if compiled else self._decode
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor, labels: Tensor, target_positions: Tensor) -> Losses:
@@ -81,14 +108,22 @@ class TranslationLoss(nn.Module):
             target_positions: where `labels` is real, as indices [N] into its B*T entries; see `target_positions`.
         """
         decoder_input_ids = self.model.prepare_decoder_input_ids_from_labels(labels)
-        states = self._states(input_ids, attention_mask, decoder_input_ids)
-        hidden = states.flatten(0, 1).index_select(0, target_positions)  # [N, D]
+        inputs: tuple[Tensor, ...] = (input_ids, attention_mask, decoder_input_ids)
+        positions = target_positions
+        if twice := self.training and self.r_drop > 0:
+            # One pass of twice the batch: dropout draws anew for every row, and data-parallel training sees a single forward pass
+            inputs = tuple(torch.cat((each, each)) for each in inputs)
+            positions = torch.stack((positions, positions + labels.numel()), dim=1).flatten()
+        states = self._states(*inputs)
+        hidden = states.flatten(0, 1).index_select(0, positions)  # [N, D], or [2N, D] with both passes of a token side by side
         targets = labels.flatten().index_select(0, target_positions)  # [N]
         projection = self.model.get_output_embeddings()
         weight = projection.weight
         if projection.bias is not None:  # the weight of one more state, which is always 1
             hidden = nn.functional.pad(hidden, (0, 1), value=1.0)
             weight = torch.cat((weight, projection.bias.unsqueeze(1)), dim=1)
+        if twice:
+            return r_drop_cross_entropy(hidden.unflatten(0, (-1, 2)), weight, targets, self.smoothing, self.r_drop)
         return smoothed_cross_entropy(hidden, weight, targets, self.smoothing)
 
     def _decode(self, input_ids: Tensor, attention_mask: Tensor, decoder_input_ids: Tensor) -> Tensor:
@@ -117,6 +152,8 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
     With logits z, probabilities p = softmax(z), smoothing e and the mean row w of the projection, a token costs
     `logsumexp(z) - (1 - e) * z[target] - e * hidden . w`, because the mean of z is hidden . w. The part of the gradient that is the same
     for every class (-e / V) is likewise added once at the end; only `p - (1 - e) * onehot` is ever a matrix.
+
+    With an `alpha`, rows come in pairs, two predictions p and q of one token, and `alpha * (KL(p||q) + KL(q||p))` is added for each pair.
     """
 
     @staticmethod
@@ -126,6 +163,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         weight: Tensor,
         targets: Tensor,
         smoothing: float,
+        alpha: float | None,
         chunk_tokens: int,
         dtype: torch.dtype,
         with_gradients: bool,
@@ -135,6 +173,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         grad_hidden = torch.empty_like(hidden, dtype=precise) if wanted[0] else None
         grad_weight = torch.zeros_like(weight, dtype=precise) if wanted[1] else None
         sums = torch.zeros(2, dtype=precise, device=hidden.device)  # log-sum-exp, target logit
+        divergences = sums.new_zeros(())
         with torch.autocast(hidden.device.type, enabled=False):
             projection = weight.to(dtype)
             for start in range(0, len(targets), chunk_tokens):
@@ -142,7 +181,12 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
                 states, ids = hidden[chunk].to(dtype), targets[chunk].unsqueeze(1)
                 logits = states @ projection.t()  # [chunk, V]
                 target_logits = logits.gather(1, ids).sum(dtype=precise)
-                sums += torch.stack([_slopes_(logits, ids, smoothing, precise, any(wanted)), target_logits])
+                if alpha is None:
+                    normalisers = _slopes_(logits, ids, smoothing, precise, any(wanted))
+                else:
+                    normalisers, divergence = _slopes_of_pairs_(logits, ids, smoothing, alpha, precise, any(wanted))
+                    divergences += divergence
+                sums += torch.stack([normalisers, target_logits])
                 if grad_hidden is not None:
                     grad_hidden[chunk] = logits @ projection
                 if grad_weight is not None:
@@ -154,6 +198,8 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
                 grad_weight -= smoothing / len(weight) * states_sum
             plain = sums[0] - sums[1]
             smoothed = sums[0] - (1 - smoothing) * sums[1] - smoothing * torch.dot(states_sum, mean_row)
+            if alpha is not None:
+                smoothed += alpha * divergences
         ctx.gradients, ctx.dtypes = (grad_hidden, grad_weight), (hidden.dtype, weight.dtype)
         ctx.mark_non_differentiable(plain)
         return smoothed, plain
@@ -165,7 +211,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
             None if gradient is None else (gradient * grad_smoothed).to(dtype)
             for gradient, dtype in zip(ctx.gradients, ctx.dtypes, strict=True)
         ]
-        return scaled[0], scaled[1], None, None, None, None, None
+        return scaled[0], scaled[1], None, None, None, None, None, None
 
 
 def _slopes_(logits: Tensor, ids: Tensor, smoothing: float, precise: torch.dtype, wanted: bool) -> Tensor:
@@ -186,6 +232,36 @@ def _slopes_(logits: Tensor, ids: Tensor, smoothing: float, precise: torch.dtype
             wide.scatter_add_(1, targets, wide.new_full(targets.shape, smoothing - 1))
             block.copy_(wide)
     return total
+
+
+def _slopes_of_pairs_(
+    logits: Tensor, ids: Tensor, smoothing: float, alpha: float, precise: torch.dtype, wanted: bool
+) -> tuple[Tensor, Tensor]:
+    """As `_slopes_` for rows [2c, V] that come in pairs; also return the sum of KL(p||q) + KL(q||p), whose slopes are added.
+
+    With d = log p - log q, the slopes of that sum are p * (d - KL(p||q)) + p - q for the first row of a pair, and the same with p and q
+    exchanged for the second.
+    """
+    total, divergences = logits.new_zeros((2,), dtype=precise).unbind()
+    rows = max(BLOCK_LOGITS // logits.shape[1] // 2, 1) * 2 if logits.device.type == "cpu" else max(len(logits), 2)
+    for block, targets in zip(logits.split(rows), ids.split(rows), strict=True):
+        wide = block.to(precise)  # the block itself where it is wide enough
+        logs = torch.log_softmax(wide, 1)
+        total += (wide.gather(1, targets) - logs.gather(1, targets)).sum()
+        pairs = logs.unflatten(0, (-1, 2))  # [c, 2, V]
+        chances = torch.exp(logs, out=wide).unflatten(0, (-1, 2))
+        difference = pairs[:, 0] - pairs[:, 1]
+        means = torch.bmm(chances, difference.unsqueeze(2))  # [c, 2, 1]: KL(p||q) and -KL(q||p)
+        divergences += (means[:, 0] - means[:, 1]).sum()
+        if wanted:
+            for place, sign in ((0, alpha), (1, -alpha)):
+                torch.mul(difference, sign, out=pairs[:, place])
+                pairs[:, place] += 1 + alpha - sign * means[:, place]
+            logs *= wide
+            pairs.sub_(chances.flip(1), alpha=alpha)
+            logs.scatter_add_(1, targets, logs.new_full(targets.shape, smoothing - 1))
+            block.copy_(logs)
+    return total, divergences
 
 
 def _add_product(total: Tensor, left: Tensor, right: Tensor) -> None:

@@ -25,7 +25,7 @@ _STATES_KEPT = 2
 
 @dataclass
 class Totals:
-    """Sums over a number of updates; `positions` are tokens of both sides with padding."""
+    """Sums over a number of updates; `positions` are the tokens of both sides, with padding, that were computed: R-Drop's twice."""
 
     smoothed_loss: float = 0.0
     plain_loss: float = 0.0

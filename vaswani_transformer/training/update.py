@@ -69,6 +69,7 @@ class Updater:
         self.pad_token_id = config.pad_token_id
         self.accelerator, self.module, self.optimizer = accelerator, module, optimizer
         self.rank, self.ranks = accelerator.process_index, accelerator.num_processes
+        self.passes = 2 if self.settings.r_drop else 1
         batching = recipe.batching
         self.resegmented = resegmented
         self.stream = BatchStream(
@@ -178,11 +179,11 @@ class Updater:
         flops = 0.0
         for sources, targets in self.stream.lengths(update - 1):
             sizes = len(sources), int(sources.max()), int(targets.max()), int(targets.sum())
-            flops += training_flops(self.config, *sizes)
+            flops += self.passes * training_flops(self.config, *sizes)
         return Totals(
             source_tokens=counts.source,
             target_tokens=counts.target,
-            positions=counts.padded_source + counts.padded_target,
+            positions=self.passes * (counts.padded_source + counts.padded_target),
             flops=flops,
         )
 
