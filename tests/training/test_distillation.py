@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import sacrebleu
 import torch
+from transformers import MarianMTModel, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from tests.training.conftest import SOURCE, TARGET
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
@@ -309,6 +310,25 @@ def test_several_target_languages_have_a_file_each(make_recipe: MakeRecipe, run:
         expected = translate(model, tokenizer, sources_of(corpus), target_language=language)
         assert found == [" ".join(text.splitlines()) for text in expected]
     assert prepare_data(recipe, run).train.target_languages == ["de", "fr"]
+
+
+def test_a_teacher_may_be_another_encoder_decoder(
+    taught: MakeRecipe, run: RunFolder, tmp_path: Path, model: MarianMTModel, tokenizer: PreTrainedTokenizerBase, corpus: Path
+) -> None:
+    folder = tmp_path / "marian"
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    said = [target for _, target in distilled(taught(teacher=str(folder), num_beams=1), run)]
+    expected = translate(model, tokenizer, sources_of(corpus), num_beams=1)
+    assert said == [" ".join(text.splitlines()) for text in expected] and len(set(said)) > 10
+
+
+def test_a_teacher_that_is_told_its_languages_by_tokens_is_refused(
+    taught: MakeRecipe, run: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PreTrainedTokenizerFast, "src_lang", "en_XX", raising=False)
+    with pytest.raises(ValueError, match="is told its languages by tokens of its own"):
+        distilled(taught(), run)
 
 
 def test_a_rehearsal_needs_no_teacher(taught: MakeRecipe) -> None:

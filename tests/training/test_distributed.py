@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,11 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from tests.training.test_distillation import write_teacher
 from vaswani_transformer.data.batching import BatchStream
 from vaswani_transformer.data.encoding import EncodedCorpus
 from vaswani_transformer.files.json_files import read_json
-from vaswani_transformer.recipe import Recipe
+from vaswani_transformer.recipe import DistillationSettings, Recipe
 from vaswani_transformer.run_folder import RunFolder
 
 ROOT = Path(__file__).parents[2]
@@ -69,6 +71,19 @@ def saved(run: RunFolder, update: int) -> dict[str, torch.Tensor]:
 def files(run: RunFolder, update: int) -> list[bytes]:
     names = [run.state / f"update-{update}" / f"{name}.safetensors" for name in ("model", "optimizer")]
     return [name.read_bytes() for name in (*names, run.checkpoint(update) / "model.safetensors")]
+
+
+def test_ranks_share_the_translating_of_a_teacher(make_recipe: Callable[..., Recipe], launch: Launch, tmp_path: Path) -> None:
+    recipe = make_recipe(updates=2)
+    settings = DistillationSettings(str(write_teacher(tmp_path / "teacher")), best=2)
+    taught = replace(recipe, data=replace(recipe.data, distillation=settings))
+    runs = launch(alone={"ranks": 1, "recipe": taught}, together={"ranks": 2, "recipe": taught})
+    assert_all_ended_well(*runs)
+    one, two = ({file.name: file.read_bytes() for file in run.distilled.iterdir()} for run in runs)
+    assert one == two
+    again = launch(together={"ranks": 2, "recipe": replace(taught, training=replace(taught.training, updates=4))})
+    assert_all_ended_well(*again)
+    assert words(again[0], 0).count("translates the training sources") == 0
 
 
 def test_ranks_accumulation_and_sharding_give_the_same_parameters(make_recipe: Callable[..., Recipe], launch: Launch) -> None:
