@@ -24,7 +24,7 @@ LAYERS: list[list[tuple[str, ...]]] = [
     [("layers",)],
     [("parallel_heads",)],
     [("packing",)],
-    [("bare_layers",)],
+    [("bare_layers", "selected_rows", "shortlist", "tokenizer_identity")],
     [("encoder_pass", "decoder_step")],
     [("stepping",)],
     [("beam_search",)],
@@ -64,7 +64,7 @@ LAYERS: list[list[tuple[str, ...]]] = [
 NEVER = {"evaluation": ["training"], "interop": ["training"], "report": ["training"], "hub": ["training"]}
 
 TRAVELLING = [name.removesuffix(".py") for name in CODE_FILES]
-TRAVELLING_MAY_IMPORT = {"torch", "transformers", "huggingface_hub", *sys.stdlib_module_names}
+TRAVELLING_MAY_IMPORT = {"torch", "transformers", "huggingface_hub", "safetensors", *sys.stdlib_module_names}
 
 DISTRIBUTIONS = {"yaml": "pyyaml"}  # where the name to install is not the name to import
 

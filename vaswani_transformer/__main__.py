@@ -27,6 +27,7 @@ from .commands import (
     publish,
     recipes,
     report,
+    shortlist,
     train,
     translate,
 )
@@ -50,6 +51,7 @@ VERBS: dict[str, Callable[..., None] | typer.Typer] = {
     "translate": translate.translate,
     "look": look.look,
     "demo": demo.demo,
+    "shortlist": shortlist.shortlist,
     "export": export.export,
     "convert": convert.app,
     "info": info.info,

@@ -149,6 +149,7 @@ class GnmtBeamSearch:
         self.end_tokens, self.forced_end = end_tokens_of(config), list(forced_end)
         self.dtype = torch.float32
         self.recorder = StepRecorder(config)
+        self.names: Sequence[int] | None = None if steps.columns is None else steps.columns.tolist()
         self.searched = self.sentences
         self.can_shrink = not criteria and not self.recorder.is_on and is_predictable and steps.can_shrink
 
@@ -184,6 +185,8 @@ class GnmtBeamSearch:
         vocabulary = logits.shape[2]
         origins = [[int(place) // vocabulary for place in row] for row in places]
         chosen = [[int(place) % vocabulary for place in row] for row in places]
+        if self.names is not None:
+            chosen = [[self.names[column] for column in row] for row in chosen]
         for i, (sentence, ends) in enumerate(zip(self.searched, self._ends(origins, chosen), strict=True)):
             if not sentence.is_done:
                 refuse_nan(values[i][:1])  # NaN is sorted before all numbers
@@ -255,6 +258,10 @@ class GnmtBeamSearch:
         )
 
 
+HARDLY_ANY = 8192
+"""So few scores are sorted faster than divided into blocks."""
+
+
 def filled(items: Sequence[Any], width: int, filler: Any = 0) -> list[Any]:
     """`items`, padded with `filler` to `width` entries."""
     return [*items, *[filler] * (width - len(items))]
@@ -266,6 +273,9 @@ def largest(rows: torch.Tensor, shift: torch.Tensor, number: int) -> tuple[torch
     Also returns their places among the sentence's K * V. Only the blocks with the largest maxima can hold them, so the vocabulary is read
     once and hardly sorted.
     """
+    if rows.shape[1] * rows.shape[2] <= HARDLY_ANY:
+        found = (rows + shift.unsqueeze(-1)).flatten(1)
+        return found.topk(min(number, found.shape[1]))
     block = block_width(rows.shape[2])
     blocks = rows.reshape(-1, block)
     most = blocks.amax(-1).view(*shift.shape, -1) + shift.unsqueeze(-1)
@@ -318,6 +328,9 @@ def greedy_search(
             said = behind(prompts[searched], [found[sentence] for sentence in searched], config)
             logits = processors(said, logits[:, -1].float() + steps.offset).unsqueeze(1)
         newest, tokens = likeliest(logits[:, -1])
+        if steps.columns is not None:
+            newest = steps.columns[newest]
+            tokens = newest.tolist()
         staying = []
         for i, sentence in enumerate(searched):
             is_last = len(found[sentence]) + 1 == limits[sentence]

@@ -17,6 +17,7 @@ from torch import nn
 from .bare_layers import BareLayer, Unpadded, attend, bare
 from .layers import EmbeddedTokens, VaswaniAttention, VaswaniCrossAttention, VaswaniDecoderLayer, attention_weights
 from .packing import Function, PackedLinear
+from .selected_rows import rows_of
 
 
 class DecoderStep:
@@ -25,7 +26,14 @@ class DecoderStep:
     AHEAD = 64
     """How many positions get their vectors at a time."""
 
-    def __init__(self, decoder: EmbeddedTokens, to_vocabulary: nn.Module, source: torch.Tensor, source_mask: torch.Tensor | None) -> None:
+    def __init__(
+        self,
+        decoder: EmbeddedTokens,
+        to_vocabulary: nn.Module,
+        source: torch.Tensor,
+        source_mask: torch.Tensor | None,
+        chosen: torch.Tensor | None = None,
+    ) -> None:
         """Begin.
 
         Args:
@@ -33,6 +41,7 @@ class DecoderStep:
             to_vocabulary: the map before the softmax.
             source: `[B, S, D]`.
             source_mask: `[B, S]`, 0 on padding, or `None` where there is none.
+            chosen: the tokens whose logits are wanted, in place of the whole vocabulary.
         """
         self.decoder = decoder
         self.embeddings = self.decoder.embed_tokens
@@ -40,6 +49,8 @@ class DecoderStep:
         encoded = Unpadded(source, source_mask)
         self.layers = [LayerStep(cast(VaswaniDecoderLayer, layer), encoded) for layer in self.decoder.layers]
         self.to_vocabulary, self.offset = less_offset(to_vocabulary)
+        if chosen is not None:
+            self.to_vocabulary = rows_of(to_vocabulary, chosen)
         self.positions = source.new_empty((0, source.shape[-1]))
         self.length = 0
 

@@ -28,6 +28,7 @@ from .configuration_vaswani import PAPER_SEARCH
 from .drafts import Drafter, HeadDrafts, SourceDrafts
 from .encoder_pass import encode
 from .search_settings import check_numbers, check_token_ids
+from .shortlist import Choice, Shortlist, shortlist_of
 from .stepping import UNDERSTOOD, DecoderSteps, can_step, runs_bare, steps_of
 
 logger = logging.get_logger(__name__)
@@ -54,7 +55,10 @@ correct, but runs to the length limit."""
 
 
 class PaperSearch(GenerationMixin):
-    """Gives a sequence-to-sequence model `length_penalty_type="gnmt"`, `extra_length` and `draft` as settings of `generate`."""
+    """Gives a sequence-to-sequence model `length_penalty_type="gnmt"`, `extra_length`, `draft` and `shortlist` for `generate`."""
+
+    shortlist: Shortlist | None = None
+    """What `shortlist=True` searches in; read from the model's folder when it is first asked for."""
 
     def save_pretrained(self, *args: Any, **kwargs: Any) -> None:
         """Save the model with its search settings."""
@@ -65,10 +69,10 @@ class PaperSearch(GenerationMixin):
     def _prepare_generation_config(
         self, generation_config: GenerationConfig | None, **kwargs: Any
     ) -> tuple[GenerationConfig, dict[str, Any]]:
-        """Accept our two settings, which a `GenerationConfig` has only if the checkpoint has them."""
+        """Accept our own settings, which a `GenerationConfig` has only if the checkpoint has them."""
         prepared, model_kwargs = super()._prepare_generation_config(generation_config, **kwargs)
         asked = model_kwargs.get("draft") or getattr(generation_config, "draft", None)
-        for name in ("length_penalty_type", "extra_length", "draft"):
+        for name in ("length_penalty_type", "extra_length", "draft", "shortlist"):
             setattr(prepared, name, model_kwargs.pop(name, getattr(prepared, name, None)))
         check_numbers(vars(prepared))
         check_token_ids(vars(prepared), self.config.decoder_entries)
@@ -101,6 +105,9 @@ class PaperSearch(GenerationMixin):
             raise ValueError(
                 "`assistant_early_exit` drafts with a model's first layers, and this model's decoder always runs all of them; leave it out."
             )
+        own = (GenerationMode.GREEDY_SEARCH, GenerationMode.SAMPLE, GenerationMode.BEAM_SEARCH, GenerationMode.BEAM_SAMPLE)
+        if generation_config.shortlist and generation_mode not in own:
+            raise ValueError(f"{generation_mode.value} does not know vocabulary shortlists; pass shortlist=False.")
         super()._validate_generation_mode(generation_mode, generation_config, given)
 
     def _prepare_generated_length(
@@ -115,6 +122,8 @@ class PaperSearch(GenerationMixin):
         if "source" in (generation_config.draft or ""):
             generation_config._sources = source_tokens(inputs_tensor)
         extra = generation_config.extra_length
+        if generation_config.shortlist:
+            generation_config._source_ids = inputs_tensor
         generation_config._limited_by_source = extra is not None and has_default_max_length and generation_config.max_new_tokens is None
         if generation_config._limited_by_source:
             generation_config.max_new_tokens = inputs_tensor.shape[1] + extra
@@ -174,6 +183,7 @@ class PaperSearch(GenerationMixin):
     ) -> Any:
         """Greedy search and sampling, each sentence within its own limit."""
         limits = token_limits(generation_config, input_ids, kwargs)
+        choice = choice_of(self, generation_config, input_ids, kwargs)
         is_plain = (
             not (generation_config.do_sample or generation_config.return_dict_in_generate or synced_gpus)
             and are_predictable(logits_processor)
@@ -184,7 +194,8 @@ class PaperSearch(GenerationMixin):
             found_by = in_place(processors), limits.tolist(), generation_config, streamer, forced_end
             drafter = drafter_of(self, generation_config)
             if drafter is None:
-                return greedy_search(DecoderSteps(self, input_ids, kwargs, 1), input_ids, *found_by)
+                whole = choice is None or bool(processors)
+                return greedy_search(DecoderSteps(self, input_ids, kwargs, 1, choice, whole), input_ids, *found_by)
             return BlockwiseSearch(BlockSteps(self, input_ids, kwargs), drafter, input_ids, *found_by).run()
         if generation_config.draft not in (None, "none"):
             logger.warning_once(
@@ -192,7 +203,7 @@ class PaperSearch(GenerationMixin):
                 "subclasses, recorded outputs and rules it does not know rule out. The translation is the same."
             )
         criteria = StoppingCriteriaList([*stopping_criteria, TokenLimits(limits, input_ids.shape[1])])
-        processors = for_hugging_face(logits_processor, generation_config, limits, input_ids.shape[1])
+        processors = for_hugging_face(logits_processor, generation_config, limits, input_ids.shape[1], choice)
         return super()._sample(input_ids, processors, criteria, generation_config, synced_gpus, streamer, **kwargs)
 
     def _assisted_decoding(self, input_ids: torch.LongTensor, *args: Any, **kwargs: Any) -> Any:
@@ -215,6 +226,7 @@ class PaperSearch(GenerationMixin):
     ) -> Any:
         """GNMT's search where the settings ask for it, Hugging Face's otherwise; each sentence within its own limit."""
         limits = token_limits(generation_config, input_ids, kwargs)
+        choice = choice_of(self, generation_config, input_ids, kwargs)
         if generation_config.length_penalty_type == "gnmt":
             if synced_gpus:
                 raise ValueError(
@@ -222,8 +234,9 @@ class PaperSearch(GenerationMixin):
                     "parameters on each rank first, or pass length_penalty_type=None."
                 )
             processors, forced_end = without_forced_end(logits_processor, generation_config)
+            whole = choice is None or bool(processors or forced_end)
             search = GnmtBeamSearch(
-                steps_of(self, input_ids, generation_config, kwargs, generation_config.num_beams),
+                steps_of(self, input_ids, generation_config, kwargs, generation_config.num_beams, choice, whole),
                 input_ids[:: generation_config.num_beams],
                 in_place(processors),
                 callers_rules(stopping_criteria),
@@ -234,7 +247,7 @@ class PaperSearch(GenerationMixin):
             )
             return search.run(kwargs["encoder_outputs"])
         criteria = StoppingCriteriaList([*stopping_criteria, TokenLimits(limits, input_ids.shape[1])])
-        processors = for_hugging_face(logits_processor, generation_config, limits, input_ids.shape[1])
+        processors = for_hugging_face(logits_processor, generation_config, limits, input_ids.shape[1], choice)
         return super()._beam_search(input_ids, processors, criteria, generation_config, synced_gpus, **kwargs)
 
 
@@ -245,6 +258,8 @@ def check_search_settings(config: GenerationConfig) -> None:
         ValueError: an unknown penalty, a limit that is no length, or a setting that contradicts the search.
     """
     penalty, extra = config.length_penalty_type, config.extra_length
+    if config.shortlist not in (None, False, True):
+        raise ValueError(f"shortlist is {config.shortlist!r}; it is True to search within the checkpoint's shortlist, or False.")
     if penalty not in (None, "gnmt"):
         raise ValueError(
             f'length_penalty_type is {penalty!r}; choose "gnmt" for ((5 + length) / 6)^length_penalty or None for length^length_penalty.'
@@ -279,6 +294,10 @@ def check_draft(config: GenerationConfig, model: Any, asked: str | None) -> None
         raise ValueError(f"draft is {draft!r}; choose one of {', '.join(DRAFTS)}.")
     if draft in (None, "none"):
         return
+    if asked and config.shortlist:
+        raise ValueError(
+            f"draft={draft!r} proposes tokens of the whole vocabulary, and here is a shortlist; pass shortlist=False or no draft."
+        )
     if asked and (config.do_sample or (config.num_beams or 1) > 1):
         instead = "do_sample is True" if config.do_sample else f"num_beams is {config.num_beams}"
         raise ValueError(
@@ -296,9 +315,11 @@ def check_draft(config: GenerationConfig, model: Any, asked: str | None) -> None
 
 
 def drafter_of(model: Any, config: GenerationConfig) -> Drafter | None:
-    """Who drafts under these settings: by default a model's parallel heads, if it has any."""
+    """Who drafts under these settings: by default a model's parallel heads, if it has any; nobody within a shortlist."""
     heads = None if getattr(model, "parallel_heads", None) is None else HeadDrafts()
     draft = config.draft
+    if config.shortlist:
+        return None
     if draft in (None, "heads"):
         return heads
     sources = vars(config).pop("_sources", None)
@@ -328,6 +349,17 @@ def token_limits(config: GenerationConfig, input_ids: torch.Tensor, model_kwargs
     return torch.minimum(limits, source_lengths + config.extra_length).clamp(min=1)
 
 
+def choice_of(model: Any, config: GenerationConfig, input_ids: torch.Tensor, model_kwargs: dict[str, Any]) -> Choice | None:
+    """The tokens that the setting `shortlist` leaves for each sentence; all rules but the end's are for other tokens to keep."""
+    if not config.shortlist:
+        return None
+    sources, mask = config._source_ids, model_kwargs.get("attention_mask")
+    repeats = len(input_ids) // len(sources)
+    ends = [token for token in (config._eos_token_tensor, config.forced_eos_token_id, config.forced_bos_token_id) if token is not None]
+    further = [int(token) for part in ends for token in torch.as_tensor(part).flatten().tolist()]
+    return shortlist_of(model).choose(sources, None if mask is None else mask[::repeats], further)
+
+
 def are_predictable(processors: LogitsProcessorList) -> bool:
     """Whether all of them are of the kind that `PREDICTABLE_PROCESSORS` describes."""
     return all(type(rule) in PREDICTABLE_PROCESSORS for rule in processors)
@@ -345,11 +377,30 @@ def without_forced_end(processors: LogitsProcessorList, config: GenerationConfig
 
 
 def for_hugging_face(
-    processors: LogitsProcessorList, config: GenerationConfig, limits: torch.Tensor, prompt_length: int
+    processors: LogitsProcessorList, config: GenerationConfig, limits: torch.Tensor, prompt_length: int, choice: Choice | None
 ) -> LogitsProcessorList:
-    """The rules for one of Hugging Face's searches: the end is forced at each sentence's own limit `[B]`, and NaN is refused."""
-    rules = [ForcedEnd(rule, limits, prompt_length) if forces_the_end(rule, config) else rule for rule in processors]
+    """The rules for one of Hugging Face's searches: the end is forced at each sentence's own limit `[B]`, and NaN is refused.
+
+    What a shortlist leaves comes first.
+    """
+    rules: list[Any] = [ForcedEnd(rule, limits, prompt_length) if forces_the_end(rule, config) else rule for rule in processors]
+    if choice is not None:
+        rules = [ShortlistOnly(choice), *rules]
     return LogitsProcessorList(rules if config.remove_invalid_values else [RefusedNaN(), *rules])
+
+
+class ShortlistOnly(LogitsProcessor):
+    """Log-probabilities of the tokens in each sentence's shortlist, and minus infinity for all others."""
+
+    def __init__(self, choice: Choice) -> None:
+        self.choice = choice
+        self.forbidden: torch.Tensor | None = None
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        if self.forbidden is None:
+            self.forbidden = self.choice.of_vocabulary(scores.shape[1])
+        forbidden = self.forbidden.repeat_interleave(len(scores) // len(self.forbidden), dim=0)
+        return scores.masked_fill(forbidden, -torch.inf).log_softmax(-1)
 
 
 class RefusedNaN(LogitsProcessor):

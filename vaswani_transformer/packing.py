@@ -57,6 +57,9 @@ class PackedLinear(nn.Module):
             rectified: the results are max(0, x W^T + b), for another product. In bfloat16 they stay so, even if x is of a wider type.
         """
         super().__init__()
+        self.kind = dtype
+        self.integers: tuple[torch.Tensor, torch.Tensor] | None = None
+        """The numbers and scales of int8, once rows of them were wanted; see `selected_rows`."""
         if keep:
             self.weight, self.bias = weight.detach(), None if bias is None else bias.detach()
         weight = weight.detach().float()
@@ -164,11 +167,20 @@ def int8_saturates() -> bool:
 
 def int8_product(weight: torch.Tensor, bias: torch.Tensor | None, rectified: bool, reduce_range: bool) -> Function:
     """See `quantized_product`; `reduce_range` leaves x 7 bits."""
+    return product_of_integers(integers(weight), bias, rectified, reduce_range)
+
+
+def integers(weight: torch.Tensor) -> torch.Tensor:
+    """`weight` in 8 bits, with one scale for each row."""
     scales = weight.abs().amax(dim=1).clamp(min=torch.finfo(torch.float32).tiny).double() / 127
     with warnings.catch_warnings():
         # The tensor type is deprecated without a date of removal; the products accept no other input yet.
         warnings.filterwarnings("ignore", message=".*quantize_per_channel.*")
-        rounded = torch.quantize_per_channel(weight, scales, torch.zeros(len(weight), dtype=torch.long), 0, torch.qint8)
+        return torch.quantize_per_channel(weight, scales, torch.zeros(len(weight), dtype=torch.long), 0, torch.qint8)
+
+
+def product_of_integers(rounded: torch.Tensor, bias: torch.Tensor | None, rectified: bool, reduce_range: bool) -> Function:
+    """x W^T + b with W as `integers` gave it."""
     products = torch.ops.quantized
     product = products.linear_relu_dynamic if rectified else products.linear_dynamic
     return fbgemm_product(product.default, products.linear_prepack(rounded, bias), reduce_range)
@@ -244,7 +256,9 @@ def pack_linear_layers(model: PreTrainedModel, dtype: WeightType) -> None:
             if type(child) is nn.Linear:
                 offset = likely_logit(child) if child is to_vocabulary and dtype == "bfloat16" else 0.0
                 rectified = isinstance(module, VaswaniLayer | ParallelHeads) and name == "fc1" and is_followed_by_relu(module)
-                packed = PackedLinear(child.weight, child.bias, dtype, name in kept, offset, rectified)
+                # A shortlist selects rows of the last; where the embeddings are tied, keeping them takes no memory
+                keep = name in kept or child is to_vocabulary
+                packed = PackedLinear(child.weight, child.bias, dtype, keep, offset, rectified)
                 setattr(module, name, packed)
                 if rectified:
                     module.activation_fn = nn.Identity()

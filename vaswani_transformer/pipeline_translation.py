@@ -15,6 +15,7 @@ from transformers.utils import logging
 from .languages import language_prefix, languages_of, prefixed, target_languages
 from .search_settings import check_numbers
 from .sentence_splitting import check_language, join_sentences, split_sentences
+from .shortlist import shortlist_of
 
 logger = logging.get_logger(__name__)
 
@@ -182,6 +183,7 @@ class TranslationPipeline(Pipeline):
             language_prefix(self.tokenizer, tgt_lang)  # raises at once if the model does not have it
         if src_lang is None and tgt_lang is None:
             src_lang, tgt_lang = languages_of(self.task)
+        self._check_shortlist({**(generate_kwargs or {}), **search}, src_lang, tgt_lang)
         before = {"truncation": truncation, "src_lang": src_lang, "tgt_lang": tgt_lang}
         after = {
             "return_tensors": return_tensors,
@@ -211,6 +213,13 @@ class TranslationPipeline(Pipeline):
     def _is_ours(self) -> bool:
         """Whether the model is ours, and its tokenizer has no way of its own to be told the languages."""
         return getattr(self.model.config, "model_type", None) == "vaswani" and not hasattr(self.tokenizer, "_build_translation_inputs")
+
+    def _check_shortlist(self, search: dict[str, Any], src_lang: str | None, tgt_lang: str | None) -> None:
+        """Refuse a shortlist that was learned from other languages than those that are asked for."""
+        settings = search.get("generation_config") or self.model.generation_config
+        asked = search.get("shortlist", getattr(settings, "shortlist", None))
+        if asked and self._is_ours() and isinstance(self.model, torch.nn.Module):
+            shortlist_of(self.model).check_languages(src_lang, tgt_lang)
 
     def _forward(self, model_inputs: dict[str, Any], **search: Any) -> dict[str, torch.Tensor]:
         """Token ids `[B, num_return_sequences, T]`; a blank string's are all padding, and the model never sees its row."""

@@ -14,6 +14,7 @@ from transformers.utils import ModelOutput
 
 from .bare_layers import can_run_bare, hiding
 from .decoder_step import DecoderStep
+from .shortlist import Choice
 
 UNDERSTOOD = {"attention_mask", "encoder_outputs", "past_key_values", "use_cache"}
 """The model arguments that `DecoderSteps` handles."""
@@ -33,6 +34,10 @@ class Steps(Protocol):
     @property
     def outputs(self) -> ModelOutput:
         """The model's complete output of the last step, if `forward` computed it."""
+
+    @property
+    def columns(self) -> torch.Tensor | None:
+        """The tokens whose scores are given, `[V]`, if they are not the whole vocabulary."""
 
     def first(self) -> torch.Tensor:
         """Unnormalised scores of the token after the prompt, `[B, K or 1, V]`; a sentence's hypotheses share a single row."""
@@ -58,6 +63,8 @@ def steps_of(
     config: GenerationConfig,
     model_kwargs: dict[str, Any],
     beams: int = 1,
+    choice: Choice | None = None,
+    whole: bool = True,
 ) -> Steps:
     """The fastest way to step `model` that these settings allow.
 
@@ -65,10 +72,12 @@ def steps_of(
         input_ids: the decoder's prompts, `[B * beams, P]`.
         model_kwargs: what `generate` prepared, its tensors with B * beams rows.
         beams: how often `generate` repeated each sentence.
+        choice: the tokens that a shortlist leaves; all others get minus infinity.
+        whole: give the scores of the whole vocabulary nevertheless.
     """
     if can_step(model, config, model_kwargs):
-        return DecoderSteps(model, input_ids[::beams], model_kwargs, beams)
-    return ModelSteps(model, input_ids, config, model_kwargs, beams)
+        return DecoderSteps(model, input_ids[::beams], model_kwargs, beams, choice, whole)
+    return ModelSteps(model, input_ids, config, model_kwargs, beams, choice)
 
 
 def runs_bare(model: Any, config: GenerationConfig) -> bool:
@@ -107,6 +116,7 @@ class ModelSteps:
     """Steps by calling `forward`, as Hugging Face's searches do: any model, any cache, any setting, B * K rows."""
 
     offset = 0.0
+    columns = None
 
     def __init__(
         self,
@@ -115,11 +125,13 @@ class ModelSteps:
         config: GenerationConfig,
         model_kwargs: dict[str, Any],
         beams: int,
+        choice: Choice | None = None,
     ) -> None:
         self.model, self.config, self.beams = model, config, beams
         self.input_ids = input_ids
         self.model_kwargs = model_kwargs
         self.outputs = ModelOutput()
+        self.forbidden = None if choice is None else choice.of_vocabulary(model.config.decoder_entries).unsqueeze(1)
 
     @property
     def can_shrink(self) -> bool:
@@ -157,10 +169,12 @@ class ModelSteps:
             cache.batch_select_indices(rows)
         self.input_ids = self.input_ids[rows]
         self.model_kwargs = {name: select_rows(value, rows) for name, value in self.model_kwargs.items()}
+        self.forbidden = None if self.forbidden is None else self.forbidden[sentences]
 
     def _logits(self) -> torch.Tensor:
         self.model_kwargs = self.model._update_model_kwargs_for_generation(self.outputs, self.model_kwargs, is_encoder_decoder=True)
-        return self.outputs.logits[:, -1].unflatten(0, (-1, self.beams))
+        logits = self.outputs.logits[:, -1].unflatten(0, (-1, self.beams))
+        return logits if self.forbidden is None else logits.masked_fill(self.forbidden, -torch.inf)
 
 
 class DecoderSteps:
@@ -171,11 +185,22 @@ class DecoderSteps:
     FORGET_EVERY = 8
     """The number of steps after which tokens without a living hypothesis are dropped from the past."""
 
-    def __init__(self, model: Any, prompts: torch.Tensor, model_kwargs: dict[str, Any], beams: int) -> None:
-        """`prompts` is `[B, P]`, and the tensors of `model_kwargs` have B * beams rows."""
+    def __init__(
+        self,
+        model: Any,
+        prompts: torch.Tensor,
+        model_kwargs: dict[str, Any],
+        beams: int,
+        choice: Choice | None = None,
+        whole: bool = True,
+    ) -> None:
+        """`prompts` is `[B, P]`, and the tensors of `model_kwargs` have B * beams rows; for the others, see `steps_of`."""
         source, mask = model_kwargs["encoder_outputs"][0], model_kwargs.get("attention_mask")
         parts = model.get_decoder(), model.get_output_embeddings()
-        self.step = DecoderStep(*parts, source[::beams], None if mask is None else mask[::beams])
+        chosen = None if choice is None else choice.columns
+        self.step = DecoderStep(*parts, source[::beams], None if mask is None else mask[::beams], chosen)
+        self.shortlist = None if choice is None else WithinShortlist(choice, source.dtype, model.config.decoder_entries if whole else None)
+        self.columns = None if whole else chosen
         self.offset = self.step.offset
         self.prompts, self.beams, self.dtype = prompts, beams, source.dtype
         self.past = source.new_zeros((len(prompts), beams, prompts.shape[1]))
@@ -190,7 +215,8 @@ class DecoderSteps:
         if length > 1:
             seen = torch.ones((length, length), dtype=torch.bool, device=self.prompts.device).tril()
             mask = hiding(seen, self.dtype).expand(len(self.prompts), -1, -1)
-        return self.step(self.prompts, mask, length)[:, -1:]
+        scores = self.step(self.prompts, mask, length)[:, -1:]
+        return scores if self.shortlist is None else self.shortlist(scores)
 
     def next(self, tokens: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
         """See `Steps.next`."""
@@ -202,12 +228,15 @@ class DecoderSteps:
             width = rows.shape[1]
             newest = self.newest[:width, :width].expand(len(rows), -1, -1)
             mask = self.past = torch.cat((past, newest), dim=-1)
-        return self.step(tokens, mask, 1)
+        scores = self.step(tokens, mask, 1)
+        return scores if self.shortlist is None else self.shortlist(scores)
 
     def keep(self, sentences: Sequence[int]) -> None:
         """See `Steps.keep`."""
         self.step.keep(sentences)
         self.past = self.past[sentences]
+        if self.shortlist is not None:
+            self.shortlist.keep(sentences)
 
     def _forget(self, rows: torch.Tensor) -> None:
         """Drop from the past all tokens that belong to none of the open hypotheses."""
@@ -218,6 +247,28 @@ class DecoderSteps:
         self.past = self.past.gather(2, kept.unsqueeze(1).expand(-1, self.past.shape[1], -1))
         self.step.forget(kept)
         self.crowded = most + self.FORGET_EVERY * self.beams
+
+
+class WithinShortlist:
+    """Puts minus infinity in place of the scores of the tokens that are not in a sentence's own list."""
+
+    def __init__(self, choice: Choice, dtype: torch.dtype, entries: int | None) -> None:
+        """`entries`: of the whole vocabulary, if all scores are wanted."""
+        self.hidden = torch.zeros(choice.forbidden.shape, dtype=dtype, device=choice.columns.device)
+        self.hidden = self.hidden.masked_fill_(choice.forbidden, -torch.inf).unsqueeze(1)
+        self.entries, self.columns = entries, choice.columns[~choice.forbidden.all(0)]
+
+    def __call__(self, scores: torch.Tensor) -> torch.Tensor:
+        """`[B, K, n]` scores of the chosen columns; the same, or `[B, K, entries]`."""
+        scores = scores + self.hidden
+        if self.entries is None:
+            return scores
+        whole = scores.new_full((*scores.shape[:2], self.entries), -torch.inf)
+        return whole.index_copy_(2, self.columns, scores[..., : len(self.columns)])
+
+    def keep(self, sentences: Sequence[int]) -> None:
+        """See `Steps.keep`."""
+        self.hidden = self.hidden[sentences]
 
 
 def select_rows(value: Any, rows: torch.Tensor) -> Any:

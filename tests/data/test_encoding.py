@@ -17,10 +17,11 @@ from vaswani_transformer.data import encoding
 from vaswani_transformer.data.batching import collate
 from vaswani_transformer.data.bpe import train_tokenizer
 from vaswani_transformer.data.cleaning import clean
-from vaswani_transformer.data.encoding import EncodedCorpus, encode_corpus, tokenizer_hash
+from vaswani_transformer.data.encoding import EncodedCorpus, encode_corpus
 from vaswani_transformer.data.sources.corpus import SentencePair
 from vaswani_transformer.files.checksums import CHECKSUMS, find_damage
 from vaswani_transformer.recipe import CleaningSettings
+from vaswani_transformer.tokenizer_identity import tokenizer_hash
 
 PAIRS = [
     SentencePair("the house", "das Haus", "a.en", 1),

@@ -1,7 +1,5 @@
 """Token ids on disk: written once as a stream, then memory-mapped, so that a corpus larger than memory trains like a small one."""
 
-import hashlib
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -18,6 +16,7 @@ from ..files.atomic_folder import atomic_folder
 from ..files.checksums import write_checksums
 from ..files.json_files import read_json, write_json
 from ..languages import target_languages
+from ..tokenizer_identity import tokenizer_hash
 from .cleaning import CleaningReport
 from .sources.corpus import SentencePair
 from .workers import in_chunks, map_in_order
@@ -232,19 +231,6 @@ def encode_corpus(
         )
         write_checksums(unfinished)
     return EncodedCorpus.open(folder)
-
-
-def tokenizer_hash(tokenizer: PreTrainedTokenizerBase) -> str:
-    """SHA-256 of everything that decides which ids a text gets.
-
-    Padding and truncation are left out: they are only what the latest call set in the backend.
-    """
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    state = json.loads(backend.to_str()) if backend is not None else tokenizer.get_vocab()
-    for transient in ("padding", "truncation"):
-        state.pop(transient, None)
-    state["split_special_tokens"] = getattr(tokenizer, "split_special_tokens", False)
-    return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
 
 
 class _EncodedPairs(NamedTuple):

@@ -19,6 +19,7 @@ from ..files.checksums import CHECKSUMS, verify
 from ..files.json_files import read_json
 from ..report.model_card import write_card
 from ..run_folder import RunFolder
+from ..shortlist import SHORTLIST_FILE
 from . import clean_process
 
 MODEL_FILES = (
@@ -27,6 +28,8 @@ MODEL_FILES = (
     "model.safetensors",
     "tokenizer_config.json",
 )
+OPTIONAL_FILES = (SHORTLIST_FILE,)
+"""What a model may have besides."""
 TOKENIZERS = (
     ("tokenizer.json",),
     ("source.spm", "target.spm", "vocab.json"),
@@ -43,6 +46,9 @@ CODE_FILES = (
     "bare_layers.py",
     "encoder_pass.py",
     "decoder_step.py",
+    "tokenizer_identity.py",
+    "shortlist.py",
+    "selected_rows.py",
     "stepping.py",
     "beam_search.py",
     "block_steps.py",
@@ -56,6 +62,7 @@ CODE_FILES = (
 )
 FORMER_CODE_FILES = ("bare_layer.py",)
 """Further code files in checkpoints of earlier versions."""
+PUBLISHED_FILES = (*MODEL_FILES, *OPTIONAL_FILES, *TOKENIZER_FILES, *CODE_FILES, *FORMER_CODE_FILES)
 DOCUMENTS = ("README.md", "curves.png", "heads.png", "attention.png", "evaluation.json")
 _PACKAGE = Path(__file__).parents[1]
 _FIRST_SENTENCE = "A man is reading a book."
@@ -191,7 +198,7 @@ def list_files(folder: Path) -> list[Path]:
     if missing := [*_missing(names), *({"README.md"} - names)]:
         raise PublishError(f"{folder} is neither a run's folder nor a published one: {', '.join(missing)} is missing.")
     for file in files:
-        if file.name not in (*MODEL_FILES, *TOKENIZER_FILES, *CODE_FILES, *FORMER_CODE_FILES, *DOCUMENTS) or not file.is_file():
+        if file.name not in (*PUBLISHED_FILES, *DOCUMENTS) or not file.is_file():
             raise PublishError(f"{file} does not belong in a published folder; remove it.")
     return files
 
@@ -342,7 +349,7 @@ def _check_model(folder: Path) -> list[Path]:
     if missing := _missing(names):
         raise FileNotFoundError(f"{folder} lacks {', '.join(missing)}; finish the training of this run first.")
     for file in files:
-        if file.name not in (*MODEL_FILES, *TOKENIZER_FILES, *CODE_FILES, *FORMER_CODE_FILES) or not file.is_file():
+        if file.name not in PUBLISHED_FILES or not file.is_file():
             raise ValueError(f"{file} is neither a model file nor code that a checkpoint needs, so it is not published; remove it.")
     return files
 

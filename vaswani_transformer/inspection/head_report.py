@@ -12,7 +12,7 @@ from torch import Tensor
 from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from ..data.encoding import EncodedCorpus, tokenizer_hash
+from ..data.encoding import EncodedCorpus
 from ..evaluation.scores import decoding_settings, text_sha256
 from ..files.checksums import file_sha256
 from ..files.json_files import read_json, write_json
@@ -20,6 +20,7 @@ from ..languages import target_languages
 from ..provenance import command_line, versions
 from ..recipe import load_recipe
 from ..run_folder import RunFolder
+from ..tokenizer_identity import tokenizer_hash
 from ..translation.loading import load_checkpoint, local_folder
 from .dependencies import write_dependency_figures
 from .figures import KINDS, small_multiples, write_figure

@@ -30,6 +30,9 @@ except ImportError as error:
         "CTranslate2 is not installed: `pip install ctranslate2`, or install this package with its extra `ctranslate2`."
     ) from error
 
+VMAP = "vmap.txt"
+"""The engine's name for a shortlist's file."""
+
 PATIENCE = 2.0
 """The engine ends a sentence once it has `num_beams` times this many hypotheses; on 1,000 captions more of them changed nothing."""
 
@@ -54,6 +57,7 @@ HONOURED = {
     "pad_token_id",
     "repetition_penalty",
     "return_dict_in_generate",
+    "shortlist",
 }
 """The settings of `generate` that do here what they do there."""
 
@@ -120,7 +124,8 @@ class CTranslate2Model(PaperSearch):
     `early_stopping=True` all 1,000; with `early_stopping=False` the engine searches longer, and 3 translations have a better score.
 
     In a beam search, `bad_words_ids`, `no_repeat_ngram_size` and `min_new_tokens` do what they do there under
-    `renormalize_logits=True`, and `repetition_penalty` acts on the logits, as in greedy search.
+    `renormalize_logits=True`, and `repetition_penalty` acts on the logits, as in greedy search. Under `shortlist`, all sentences of a batch
+    share the union of their lists, so that a translation may depend on its batch; ours does not.
     """
 
     training = False
@@ -135,12 +140,14 @@ class CTranslate2Model(PaperSearch):
         generation_config: GenerationConfig,
         source_names: list[str],
         target_names: list[str],
+        has_vmap: bool = False,
     ) -> None:
-        """`source_names`, `target_names`: the engine's name of each token id."""
+        """`source_names`, `target_names`: the engine's name of each token id; `has_vmap`: the folder has a shortlist."""
         self.engine = engine
         self.config = config
         self.generation_config = generation_config
         self.source_names, self.target_names = source_names, target_names
+        self.has_vmap = has_vmap
         self.ids = {name: number for number, name in enumerate(target_names)}
 
     @classmethod
@@ -180,12 +187,9 @@ class CTranslate2Model(PaperSearch):
             intra_threads=intra_threads,
             inter_threads=inter_threads,
         )
-        return cls(
-            engine,
-            VaswaniConfig.from_pretrained(folder),
-            GenerationConfig.from_pretrained(folder),
-            *(read_json(folder / name) for name in vocabularies),
-        )
+        source_names, target_names = (read_json(folder / name) for name in vocabularies)
+        config, settings = VaswaniConfig.from_pretrained(folder), GenerationConfig.from_pretrained(folder)
+        return cls(engine, config, settings, source_names, target_names, (folder / VMAP).is_file())
 
     def generate(
         self,
@@ -243,6 +247,11 @@ class CTranslate2Model(PaperSearch):
         }
         if prepared.decoder_start_token_id not in (None, self.config.decoder_start_token_id):
             refused["decoder_start_token_id"] = prepared.decoder_start_token_id
+        if prepared.shortlist and not self.has_vmap:
+            raise ValueError(
+                f"This export has no {VMAP}, which the setting `shortlist` asks for; make a shortlist for the checkpoint (vaswani "
+                "shortlist) and export it again, or pass shortlist=False."
+            )
         if refused:
             named = ", ".join(f"{name}={value!r}" for name, value in refused.items())
             raise ValueError(f"CTranslate2 cannot search with {named}; leave it out, or translate with the PyTorch model.")
@@ -270,6 +279,7 @@ class CTranslate2Model(PaperSearch):
             "min_decoding_length": max(prepared.min_new_tokens or 0, (prepared.min_length or 0) - 1, 0),
             "no_repeat_ngram_size": prepared.no_repeat_ngram_size,
             "repetition_penalty": prepared.repetition_penalty,
+            "use_vmap": bool(prepared.shortlist),
             "suppress_sequences": [[self.target_names[number] for number in word] for word in prepared.bad_words_ids or [] if word != ends],
         }
         pad_id = own.pad_token_id if prepared.pad_token_id is None else prepared.pad_token_id

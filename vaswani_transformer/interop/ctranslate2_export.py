@@ -19,6 +19,8 @@ from ..configuration_vaswani import CODE_IN_FOLDER
 from ..files.atomic_folder import new_folder
 from ..layers import VaswaniAttention, sinusoids
 from ..modeling_vaswani import VaswaniStack
+from ..shortlist import NOTHING
+from .ctranslate2 import VMAP
 from .original import Original, read_original
 
 QUANTIZATIONS = ("int8", "int8_float32", "bfloat16", "float16")
@@ -68,7 +70,23 @@ def export_ctranslate2(folder: str | Path, out: str | Path, quantization: str | 
         specification.save(str(unfinished))
         original.tokenizer.save_pretrained(unfinished)
         original.save_search_settings(unfinished)
+        if original.shortlist is not None:
+            write_vmap(unfinished / VMAP, original)
     return Path(out)
+
+
+def write_vmap(path: Path, original: Original) -> None:
+    """Write the shortlist as CTranslate2's vocabulary map: on each line a source token, a tab, and its target tokens.
+
+    The first line, without a source token, has those that every translation may hold.
+    """
+    assert original.shortlist is not None
+    names = original.target_names
+    rows = [("", original.shortlist.frequent.tolist()), *zip(original.source_names, original.shortlist.listed.tolist(), strict=True)]
+    lines = (
+        f"{source}\t{' '.join(names[token] for token in tokens if token != NOTHING)}\n" for source, tokens in rows if max(tokens) > NOTHING
+    )
+    path.write_text("".join(lines), encoding="utf-8")
 
 
 def ctranslate2_specification(original: Original) -> transformer_spec.TransformerSpec:

@@ -9,6 +9,7 @@ from transformers import PreTrainedTokenizerBase
 
 from ..configuration_vaswani import VaswaniConfig
 from ..modeling_vaswani import VaswaniForConditionalGeneration
+from ..shortlist import SHORTLIST_FILE, Shortlist
 from ..translation.loading import load_checkpoint
 
 
@@ -18,6 +19,7 @@ class Original:
 
     model: VaswaniForConditionalGeneration
     tokenizer: PreTrainedTokenizerBase
+    shortlist: Shortlist | None = None
 
     @property
     def config(self) -> VaswaniConfig:
@@ -61,4 +63,8 @@ def read_original(folder: str | Path) -> Original:
     for name in ("decoder_start_token_id", "eos_token_id", "pad_token_id"):
         if getattr(model.config, name) is None:
             raise ValueError(f"{folder / 'config.json'} has no {name}, without which nothing can be translated; set it.")
-    return Original(model.eval(), tokenizer)
+    path, shortlist = folder / SHORTLIST_FILE, None
+    if path.is_file():
+        shortlist = Shortlist.read(path)
+        shortlist.check(model.config, tokenizer, str(folder))
+    return Original(model.eval(), tokenizer, shortlist)

@@ -12,13 +12,13 @@ from torch import Tensor
 from transformers import FSMTTokenizer, PreTrainedTokenizerBase
 
 from ..data.bpe import is_byte_level
-from ..data.encoding import tokenizer_hash
 from ..files.atomic_folder import atomic_folder
 from ..files.checksums import write_checksums
 from ..files.json_files import write_json
 from ..modeling_vaswani import VaswaniForConditionalGeneration
 from ..recipe import Recipe
 from ..run_folder import TRANSFER, RunFolder
+from ..tokenizer_identity import tokenizer_hash
 from ..translation.loading import check_tokenizer, load_checkpoint, local_folder
 
 _CONTROLS = ("pad_token_id", "bos_token_id", "eos_token_id")

@@ -15,7 +15,7 @@ from ..data.bpe import extend_tokenizer, train_tokenizer
 from ..data.bpe_dropout import require_merges
 from ..data.cache import provide
 from ..data.cleaning import CleaningReport, clean
-from ..data.encoding import EncodedCorpus, encode_corpus, tokenizer_hash
+from ..data.encoding import EncodedCorpus, encode_corpus
 from ..data.sources.corpus import SentencePair
 from ..data.workers import available_cores
 from ..files.atomic_file import write_text
@@ -26,6 +26,7 @@ from ..files.locks import lock
 from ..languages import target_languages
 from ..recipe import Recipe, load_recipe
 from ..run_folder import RunFolder
+from ..tokenizer_identity import tokenizer_hash
 from .corpora import content_of, decisive, held_out_pairs, read_pairs, settle_corpora
 from .distillation import distillation_facts, distilled_hashes, distilled_pairs
 from .initialisation import write_initial_model
