@@ -112,7 +112,7 @@ def test_travelling_code_asks_for_nothing_else(module: str) -> None:
     from transformers.dynamic_module_utils import get_imports
 
     path = Path(vaswani_transformer.__file__).with_name(f"{module}.py")
-    assert set(get_imports(path)) <= {*sys.stdlib_module_names, "huggingface_hub", "torch", "transformers"}
+    assert set(get_imports(path)) <= {*sys.stdlib_module_names, "huggingface_hub", "safetensors", "torch", "transformers"}
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.level:
             assert node.level == 1
