@@ -217,6 +217,8 @@ def test_impossible_settings_are_refused() -> None:
     model.shortlist = random_shortlist()
     with pytest.raises(ValueError, match="shortlist is 'yes'"):
         model.generate(**batch(SOURCES), shortlist="yes")
+    with pytest.raises(ValueError, match="draft='source' proposes tokens of the whole vocabulary"):
+        model.generate(**batch(SOURCES), shortlist=True, draft="source", num_beams=1)
     with pytest.raises(ValueError, match="needs the token ids of the sources"):
         model.generate(inputs_embeds=torch.zeros(1, 3, 32), shortlist=True)
     with pytest.raises(ValueError, match="ids outside the 300 target tokens"):

@@ -295,9 +295,7 @@ def check_draft(config: GenerationConfig, model: Any, asked: str | None) -> None
     if draft in (None, "none"):
         return
     if asked and config.shortlist:
-        raise ValueError(
-            f"draft={draft!r} proposes tokens of the whole vocabulary, and here is a shortlist; pass shortlist=False or no draft."
-        )
+        raise ValueError(f"draft={draft!r} proposes tokens of the whole vocabulary; leave it out, or pass shortlist=False.")
     if asked and (config.do_sample or (config.num_beams or 1) > 1):
         instead = "do_sample is True" if config.do_sample else f"num_beams is {config.num_beams}"
         raise ValueError(
