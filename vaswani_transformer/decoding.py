@@ -25,6 +25,7 @@ from .beam_search import GnmtBeamSearch, end_tokens_of, greedy_search, padding_o
 from .block_steps import BlockSteps
 from .blockwise_search import BlockwiseSearch
 from .configuration_vaswani import PAPER_SEARCH
+from .copied_items import wanted_classes
 from .drafts import Drafter, HeadDrafts, SourceDrafts
 from .encoder_pass import encode
 from .search_settings import check_numbers, check_token_ids
@@ -72,7 +73,7 @@ class PaperSearch(GenerationMixin):
         """Accept our own settings, which a `GenerationConfig` has only if the checkpoint has them."""
         prepared, model_kwargs = super()._prepare_generation_config(generation_config, **kwargs)
         asked = model_kwargs.get("draft") or getattr(generation_config, "draft", None)
-        for name in ("length_penalty_type", "extra_length", "draft", "shortlist"):
+        for name in ("length_penalty_type", "extra_length", "draft", "shortlist", "copy_items"):
             setattr(prepared, name, model_kwargs.pop(name, getattr(prepared, name, None)))
         check_numbers(vars(prepared))
         check_token_ids(vars(prepared), self.config.decoder_entries)
@@ -83,6 +84,11 @@ class PaperSearch(GenerationMixin):
                 'attn_implementation="sdpa", or pass num_beams=1.'
             )
         check_draft(prepared, self, asked)
+        if wanted_classes(prepared.copy_items):
+            logger.warning_once(
+                "`generate` sees tokens and not text, so `copy_items` is without effect here; translate with the pipeline or `vaswani "
+                "translate`, or pass copy_items=None."
+            )
         vars(prepared).pop("_runs_bare", None)  # left by an earlier search with these settings
         return prepared, model_kwargs
 

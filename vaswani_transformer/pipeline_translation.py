@@ -12,6 +12,7 @@ import torch
 from transformers import Pipeline
 from transformers.utils import logging
 
+from .copying import generate_copying
 from .languages import language_prefix, languages_of, prefixed, target_languages
 from .search_settings import check_numbers
 from .sentence_splitting import check_language, join_sentences, split_sentences
@@ -239,7 +240,7 @@ class TranslationPipeline(Pipeline):
         was_training = self.model.training
         self.model.eval()
         try:
-            output = self.model.generate(**inputs, **settings)
+            output = generate_copying(self.model, self.tokenizer, inputs, settings)
         finally:
             self.model.train(was_training)
         return output if isinstance(output, torch.Tensor) else output.sequences

@@ -16,6 +16,7 @@ import yaml
 from huggingface_hub.errors import StrictDataclassError
 
 from .configuration_vaswani import PAPER_SEARCH, PRESETS, VaswaniConfig
+from .copied_items import wanted_classes
 from .data.sources import AnyCorpus
 from .data.sources.corpus import Corpus, require_language_code
 from .licences import Licences, licences_of
@@ -313,16 +314,22 @@ class FineTuningSettings:
 
 @dataclass(frozen=True)
 class SearchSettings:
-    """What goes into `generation_config.json` (paper section 6.1)."""
+    """What goes into `generation_config.json` (paper section 6.1).
+
+    With `copy_items`, the pipeline and `vaswani translate` search a sentence again that lost inline code, a placeholder or a number of its
+    source, until the translation has it; a list names the classes of `copied_items.CLASSES`.
+    """
 
     num_beams: int = PAPER_SEARCH["num_beams"]
     length_penalty: float = PAPER_SEARCH["length_penalty"]
     length_penalty_type: Literal["gnmt"] | None = PAPER_SEARCH["length_penalty_type"]
     extra_length: int = PAPER_SEARCH["extra_length"]
+    copy_items: bool | tuple[str, ...] = False
 
     def __post_init__(self) -> None:
         require_at_least(self, 1, "num_beams")
         require_at_least(self, 0, "extra_length")
+        wanted_classes(self.copy_items)
 
 
 @dataclass(frozen=True)
@@ -330,7 +337,8 @@ class ValidationSettings:
     """How validation and test sets are translated and scored.
 
     During training, BLEU uses only the first `sentences` sentences of the validation set. The log shows `samples` translations.
-    `num_beams` applies to validation during training; test sets are searched as `SearchSettings` says.
+    `num_beams` applies to validation during training; test sets are searched as `SearchSettings` says. With `count_copied`, the evaluation
+    also counts how many inline names, placeholders and numbers of the test sets' sources are copied intact.
     """
 
     batch_tokens: int = 4096
@@ -338,6 +346,7 @@ class ValidationSettings:
     num_beams: int = 1
     samples: int = 3
     lowercase: bool = False
+    count_copied: bool = False
 
     def __post_init__(self) -> None:
         require_at_least(self, 1, "batch_tokens", "sentences", "num_beams")

@@ -7,6 +7,19 @@ import typer
 
 _FILES = "With files: "
 
+_Counted = Annotated[
+    bool | None,
+    typer.Option(
+        "--count-copied/--no-count-copied",
+        help="Count the inline code, placeholders and numbers that are copied intact.",
+        show_default="the recipe's",
+    ),
+]
+_Constrained = Annotated[
+    bool | None,
+    typer.Option("--copy-items/--no-copy-items", help="Search a sentence again that lost one.", show_default="the checkpoint's own"),
+]
+
 
 def evaluate(
     run_or_model: Annotated[str, typer.Argument(metavar="RUN-OR-MODEL", help="A run's folder, a model's, or a repository of the Hub.")],
@@ -21,6 +34,8 @@ def evaluate(
     num_beams: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Beams of the search.", show_default="the checkpoint's own")
     ] = None,
+    count_copied: _Counted = None,
+    copy_items: _Constrained = None,
     published: Annotated[
         list[str] | None,
         typer.Option(metavar="'SET; SYSTEM; METRIC; SCORE'", help="A score of others, for the card; repeatable."),
@@ -42,16 +57,17 @@ def evaluate(
     from ..run_folder import RunFolder
 
     settings: dict[str, Any] = {"published": [PublishedScore(*_parts(entry)) for entry in published or ()]}
-    settings |= {} if num_beams is None else {"num_beams": num_beams}
+    given = {"num_beams": num_beams, "copy_items": copy_items, "count_copied": count_copied}
+    settings |= {name: value for name, value in given.items() if value is not None}
     run = RunFolder(Path(run_or_model))
     files = {
         "--source": source, "--reference": reference, "--source-language": source_language, "--target-language": target_language,
         "--tokenized": tokenized, "--lowercase": lowercase,
     }  # fmt: skip
     if run.recipe.is_file() or run.averaged.is_dir():
-        if given := [option for option, value in files.items() if value]:
+        if named := [option for option, value in files.items() if value]:
             raise typer.BadParameter(
-                f"{', '.join(given)}: a run's test sets are in its recipe; name the model itself, {run.averaged}, to score it on files."
+                f"{', '.join(named)}: a run's test sets are in its recipe; name the model itself, {run.averaged}, to score it on files."
             )
         evaluation = evaluate_run(run, **settings)
     elif source is None or reference is None:

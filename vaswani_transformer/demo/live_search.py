@@ -11,6 +11,7 @@ import torch
 from transformers import StoppingCriteria, StoppingCriteriaList
 from transformers.generation import BaseStreamer
 
+from ..copying import copying_of, repaired
 from ..pipeline_translation import TranslationPipeline
 from ..translation.translate import Translation
 
@@ -36,9 +37,10 @@ class LivePipeline(TranslationPipeline):
         inputs = self.preprocess(sentence, tgt_lang=target_language)
         del inputs["is_blank"]
         inputs = {name: value.to(self.device) if isinstance(value, torch.Tensor) else value for name, value in inputs.items()}
-        chosen = self._search_settings(settings)
+        classes, chosen = copying_of(self.model, self._search_settings(settings))
         with torch.inference_mode():
             output = self.model.generate(**inputs, **chosen, **self._watched(chosen, show))
+            output = repaired(self.model, self.tokenizer, inputs, chosen, output, classes)
         sequences = output if isinstance(output, torch.Tensor) else output.sequences
         scores = [None] * len(sequences) if isinstance(output, torch.Tensor) else output.sequences_scores.tolist()
         return [Translation(self._text(row), score) for row, score in zip(sequences, scores, strict=True)]

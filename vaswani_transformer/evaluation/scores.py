@@ -3,7 +3,7 @@
 import dataclasses
 import hashlib
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +21,7 @@ from ..run_folder import RunFolder
 from ..translation.loading import load_checkpoint, local_folder
 from ..translation.translate import translate
 from .bleu import METRICS, score
+from .copied_share import copied_facts
 
 SAMPLES = 10
 ON_VALIDATION = "on_validation"
@@ -51,6 +52,7 @@ def evaluate_run(
     *,
     published: Sequence[PublishedScore] = (),
     progress: bool = True,
+    count_copied: bool | None = None,
     **generate_kwargs: Any,
 ) -> dict[str, Any]:
     """Translate and score the run's test sets with its averaged checkpoint, and write `evaluation.json`.
@@ -61,6 +63,7 @@ def evaluate_run(
         test_sets: the recipe's by default, or its validation set if it has none.
         published: others' scores for the model card.
         progress: show bars.
+        count_copied: see `evaluate_model`; as the recipe says by default.
         **generate_kwargs: search settings other than the checkpoint's own.
 
     Raises:
@@ -82,6 +85,7 @@ def evaluate_run(
         lowercase=recipe.validation.lowercase,
         published=published,
         progress=progress,
+        count_copied=recipe.validation.count_copied if count_copied is None else count_copied,
         **generate_kwargs,
     )
     training = read_json(run.training) if run.training.is_file() else {}
@@ -104,6 +108,7 @@ def evaluate_model(
     lowercase: bool = False,
     published: Sequence[PublishedScore] = (),
     progress: bool = True,
+    count_copied: bool = False,
     **generate_kwargs: Any,
 ) -> dict[str, Any]:
     """Translate and score `test_sets` with any sequence-to-sequence checkpoint.
@@ -117,6 +122,7 @@ def evaluate_model(
         lowercase: score without regard to case.
         published: others' scores, passed through.
         progress: show bars.
+        count_copied: also count inline code, placeholders and numbers that are copied intact (see `copied_share`).
         **generate_kwargs: search settings other than the checkpoint's own.
 
     Returns:
@@ -136,9 +142,10 @@ def evaluate_model(
     results = []
     for name, pairs in texts.items():
         hypotheses, measured = _translate(model, tokenizer, pairs, targets[name], settings)
-        others = [entry._asdict() for entry in published if entry.test_set == name]
         compared = _compare(hypotheses, pairs, test_sets[name], targets[name], lowercase)
-        results.append({"name": name} | measured | compared | {"published": others})
+        results.append({"name": name} | measured | compared | {"published": [e._asdict() for e in published if e.test_set == name]})
+        if count_copied:
+            results[-1]["copied"] = copied_facts([pair.source for pair in pairs], [pair.target for pair in pairs], hypotheses)
     return {
         "model": str(model_name),
         "weights_sha256": {file.name: file_sha256(file) for file in _weights(folder)},
@@ -172,11 +179,24 @@ def _translate(
 def score_lines(evaluation: Mapping[str, Any]) -> list[str]:
     """The scores as text: test set, metric, points, signature; preceded by a warning if the validation set stands in for a test set."""
     remark = ["The recipe names no test set, so these are scores on the validation set:"] if evaluation.get(ON_VALIDATION) else []
-    return remark + [
+    scores = [
         f"{test_set['name']}  {metric:<10}  {result['score']:6.2f}  {result['signature']}"
         for test_set in evaluation["test_sets"]
         for metric, result in test_set["metrics"].items()
     ]
+    return remark + scores + [line for test_set in evaluation["test_sets"] if "copied" in test_set for line in _copied_lines(test_set)]
+
+
+def _copied_lines(test_set: Mapping[str, Any]) -> Iterator[str]:
+    facts = test_set["copied"]
+    for name, found in {**facts["classes"], "all but formatted_number": facts["together"]}.items():
+        if found["items"]:
+            of_reference = found["share_of_reference"]
+            of_these = "none of them copied" if of_reference is None else f"{of_reference:.1%} of these copied"
+            yield (
+                f"{test_set['name']}  {name:<24}  {found['items']:5} in the source, {found['share']:.1%} copied; "
+                f"{found['by_reference']:5} in the reference, too, {of_these}"
+            )
 
 
 def decoding_settings(model: PreTrainedModel, generate_kwargs: Mapping[str, Any]) -> dict[str, Any]:

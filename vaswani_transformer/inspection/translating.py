@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from transformers import FSMTTokenizer, PreTrainedConfig, PreTrainedTokenizerBase
 
+from ..copying import generate_copying
 from ..languages import language_prefix, target_languages
 from ..pipeline_translation import TranslationPipeline, check_text
 from ..search_settings import check_numbers
@@ -103,7 +104,7 @@ class Translating:
             ValueError: a setting is impossible.
         """
         settings = self._search(count, search)
-        found = self.model.generate(**{**inputs, **settings})
+        found = generate_copying(self.model, self.tokenizer, inputs, settings)
         sequences, scores = found, None
         if not isinstance(found, Tensor):
             sequences, scores = found.sequences, getattr(found, "sequences_scores", None)

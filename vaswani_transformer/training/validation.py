@@ -98,6 +98,7 @@ class Validator:
             target_language=text.language,
             batch_tokens=settings.batch_tokens,
             num_beams=settings.num_beams,
+            copy_items=None,  # a young model loses nearly every item, and each would be searched for again
         )
 
     def _score(self, translations: list[str], text: ValidationText) -> dict[str, MetricResult]:

@@ -4,13 +4,14 @@ Validation, evaluation and the translation of files use this; an application use
 transformers' sequence-to-sequence models, or anything with the same `generate`.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from ..copying import generate_copying
 from ..languages import language_prefix
 from ..pipeline_translation import half_pair
 from ..search_settings import check_numbers
@@ -211,12 +212,12 @@ def _search(
 ) -> list[list[Translation]]:
     """The hypotheses of every sentence of one batch."""
     inputs = tokenizer.pad({"input_ids": token_ids}, return_tensors="pt").to(model.device)
-    generate: Callable[..., Any] = model.generate  # typed as Tensor or Module: torch knows no mixin's methods
     was_training = model.training
     model.eval()
     try:
         with torch.inference_mode():
-            output = generate(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"], **generate_kwargs)
+            asked = {name: inputs[name] for name in ("input_ids", "attention_mask")}
+            output = generate_copying(model, tokenizer, asked, generate_kwargs)
     finally:
         model.train(was_training)
     sequences = output if isinstance(output, torch.Tensor) else output.sequences
