@@ -103,6 +103,7 @@ def test_scientific_notation_is_a_number(recipe_file: Path) -> None:
         ("training.initial_scale=0", "`initial_scale` must be above 0, not 0"),
         ("training.initial_scale=deepnrm", "`training.initial_scale` must be a number or deepnorm, not 'deepnrm'"),
         ("training={updates: 1, initial_scale: true}", "`training.initial_scale` must be a number or deepnorm, not True"),
+        ("batching={micro_batches: 1, mixed_lengths: true}", "`mixed_lengths` gives an update .* and `micro_batches` is 1; raise it to 2"),
         ("batching.micro_batches=0", "`batching`: `micro_batches` must be at least 1"),
         ("search.num_beams=0", "`search`: `num_beams` must be at least 1"),
         ("data.test=[]", "`data.test` must be a mapping"),

@@ -178,6 +178,9 @@ class BatchingSettings:
     devices take one each, one device takes eight after another, and the result is the same. `None` makes one for each rank that starts
     the run, and the run keeps that number.
 
+    A micro-batch holds sentences of about one length. `mixed_lengths` cuts the micro-batches of an epoch into `micro_batches` classes of
+    length and gives every update one of each, so that all updates see the same mix of lengths; otherwise an update holds random ones.
+
     From the n_l pairs of each target language l, an epoch draws a number in proportion to n_l^(1 / `temperature`): at 1 every pair once,
     far above 1 nearly the same number for each language.
     """
@@ -187,10 +190,15 @@ class BatchingSettings:
     micro_batches: int | None = None
     max_sentence_tokens: int = 256
     temperature: float = 1.0
+    mixed_lengths: bool = False
 
     def __post_init__(self) -> None:
         require_at_least(self, 1, "source_tokens", "target_tokens", "micro_batches", "max_sentence_tokens")
         require_at_least(self, 1, "temperature")
+        if self.mixed_lengths and self.micro_batches == 1:
+            raise ValueError(
+                "`mixed_lengths` gives an update micro-batches of different lengths, and `micro_batches` is 1; raise it to 2 or more."
+            )
 
 
 @dataclass(frozen=True)

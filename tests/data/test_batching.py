@@ -195,6 +195,60 @@ def test_temperature_takes_a_few_bytes_a_pair_more(monkeypatch: pytest.MonkeyPat
     assert peak < 40 * pairs
 
 
+def mixed(micro_batches: int) -> BatchStream:
+    budgets = {"source_tokens": BUDGET * micro_batches, "target_tokens": BUDGET * micro_batches}
+    return BatchStream(SOURCES, TARGETS, **budgets, micro_batches=micro_batches, seed=1, mixed_lengths=True)
+
+
+def test_strata_by_hand() -> None:
+    # One pair a batch, the shortest first: no two fit together, and so short targets have no jitter. From the second stratum on, the seven
+    # turns of the epoch fall to strata 1 2 0 1 2 0 1, so stratum 0 has the two shortest pairs, 1 the next three and 2 the two longest
+    lengths = np.arange(9, 16, dtype=np.int32)
+    strata, orders = [0, 0, 1, 1, 1, 2, 2], set()
+    for epoch in range(5):
+        batches = plan_batches(
+            lengths, lengths, source_tokens=15, target_tokens=15, seed=1, epoch=epoch, strata=3, first_stratum=1
+        )  # fmt: skip
+        taken = [pair for batch in batches for pair in batch.tolist()]
+        assert [strata[pair] for pair in taken] == [1, 2, 0, 1, 2, 0, 1]
+        assert sorted(taken) == list(range(7))
+        orders.add(tuple(taken))
+    assert len(orders) > 1
+
+
+@pytest.mark.parametrize("micro_batches", [2, 3, 5])
+def test_every_update_holds_one_batch_of_each_stratum(micro_batches: int) -> None:
+    """Also the updates that hold the end of one epoch and the beginning of the next."""
+    batches = mixed(micro_batches)
+    updates = batches.updates_in(2)
+    targets = [[int(TARGETS[pairs].mean()) for pairs in batches.update(update)] for update in range(updates)]
+    lengths = sorted(itertools.chain.from_iterable(targets))
+    borders = [lengths[len(lengths) * place // micro_batches] for place in range(1, micro_batches)]
+    for means in targets:
+        # Jitter and epochs of other batches move a border by a token or two
+        for place, border in enumerate(borders):
+            assert max(means[: place + 1]) <= border + 3
+            assert min(means[place + 1 :]) >= border - 3
+    random_updates = [[int(TARGETS[pairs].mean()) for pairs in stream(micro_batches).update(update)] for update in range(updates)]
+    assert np.std(np.mean(targets, axis=1)) < 0.7 * np.std(np.mean(random_updates, axis=1))
+
+
+def test_mixed_lengths_keep_every_pair_and_differ_from_epoch_to_epoch() -> None:
+    batches = mixed(3)
+    whole = [batches._epoch(epoch).plan for epoch in range(2)]
+    for batch in whole:
+        assert sorted(np.concatenate(list(batch))) == list(range(len(SOURCES)))
+    assert as_lists(whole[0])[:20] != as_lists(whole[1])[:20]
+    assert {tuple(batch) for batch in as_lists(whole[0])} == {tuple(batch) for batch in as_lists(plan())}
+
+
+def test_a_jump_to_a_late_update_finds_the_same_mix() -> None:
+    batches = mixed(3)
+    late = 2 * batches.updates_in(1) + 5
+    in_order = [as_lists(batches.update(update)) for update in range(late + 1)]
+    assert as_lists(mixed(3).update(late)) == in_order[late]
+
+
 def test_a_plan_is_a_sequence() -> None:
     batches = plan()
     assert as_lists(batches[2:5]) == as_lists(batches)[2:5]

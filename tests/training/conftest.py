@@ -39,7 +39,7 @@ def corpus(tmp_path: Path) -> Path:
 def make_recipe(corpus: Path) -> Callable[..., Recipe]:
     """Build a tiny recipe; `fine` replaces whole sections, other keyword arguments change its training settings."""
 
-    def make(batching: dict[str, int] | None = None, fine: dict[str, Any] | None = None, **training: Any) -> Recipe:
+    def make(batching: dict[str, Any] | None = None, fine: dict[str, Any] | None = None, **training: Any) -> Recipe:
         width = {"d_model": 16, "encoder_ffn_dim": 32, "decoder_ffn_dim": 32}
         heads = {"encoder_attention_heads": 2, "decoder_attention_heads": 2}
         return parse_recipe({

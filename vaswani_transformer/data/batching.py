@@ -78,6 +78,8 @@ def plan_batches(
     epoch: int,
     groups: NDArray[Any] | None = None,
     temperature: float = 1.0,
+    strata: int = 1,
+    first_stratum: int = 0,
 ) -> BatchPlan:
     """Cut one epoch into batches whose padded sides stay within their budgets.
 
@@ -96,6 +98,9 @@ def plan_batches(
         epoch: 0-based.
         groups: [n] each pair's group as a small number, such as its target language; needed if `temperature` is not 1.
         temperature: how much small groups are favoured, see `temperature.draw`.
+        strata: into how many classes of length the batches are cut, equal in number of batches. They take turns: batch i of the epoch is
+            a random one of stratum (`first_stratum` + i) mod `strata`. 1 shuffles all batches.
+        first_stratum: where the epoch before this one ended.
 
     Returns:
         The pair indices of each batch. Every pair is in exactly one batch; if `temperature` is not 1, as often as it was drawn.
@@ -111,7 +116,7 @@ def plan_batches(
         source_lengths, target_lengths = source_lengths[drawn], target_lengths[drawn]
     order = _order_by_length(source_lengths, target_lengths, generator)
     ends = _cut(order, source_lengths, target_lengths, source_tokens, target_tokens)
-    return BatchPlan(order if drawn is None else drawn[order], ends, generator.permutation(len(ends)))
+    return BatchPlan(order if drawn is None else drawn[order], ends, _turns(len(ends), strata, first_stratum, generator))
 
 
 class _Epoch(NamedTuple):
@@ -138,6 +143,7 @@ class BatchStream:
         seed: decides composition and order.
         groups, temperature: see `plan_batches`.
         lengths_of: gives both sides' lengths in an epoch, where they differ from epoch to epoch; all within the budgets.
+        mixed_lengths: whether an update takes one micro-batch of each of M classes of length, in place of M random ones.
 
     Raises:
         ValueError: there are no pairs, or a pair does not fit a micro-batch even alone.
@@ -155,6 +161,7 @@ class BatchStream:
         groups: NDArray[Any] | None = None,
         temperature: float = 1.0,
         lengths_of: Callable[[int], tuple[LengthArray, LengthArray]] | None = None,
+        mixed_lengths: bool = False,
     ) -> None:
         if micro_batches < 1:
             raise ValueError(f"micro_batches must be at least 1, not {micro_batches}.")
@@ -165,6 +172,7 @@ class BatchStream:
         }
         self.micro_batches, self.seed = micro_batches, seed
         self._groups, self._temperature = groups, temperature
+        self._strata = micro_batches if mixed_lengths else 1
         _check_lengths(source_lengths, target_lengths, **self._budgets)
         self._epoch_starts = [0]
         self._epochs: dict[int, _Epoch] = {}
@@ -275,6 +283,9 @@ class BatchStream:
                 epoch=epoch,
                 groups=self._groups,
                 temperature=self._temperature,
+                strata=self._strata,
+                # An update may begin in the epoch before; going on with the next stratum, it still has one of each
+                first_stratum=self._epoch_starts_until(epoch)[epoch] % self._strata if self._strata > 1 else 0,
             )
             self._epochs[epoch] = _Epoch(plan, *lengths)
         return self._epochs[epoch]
@@ -345,6 +356,18 @@ def _key_ranges(keys: NDArray[Any]) -> list[tuple[int, int]]:
     sample = np.sort(keys[::_SAMPLED])
     firsts = np.unique(sample[_SORTED_AT_ONCE // _SAMPLED :: _SORTED_AT_ONCE // _SAMPLED]).tolist()
     return list(itertools.pairwise([0, *firsts, int(keys.max()) + 1]))
+
+
+def _turns(batches: int, strata: int, first_stratum: int, generator: np.random.Generator) -> IndexArray:
+    """Which of the batches, numbered by length, comes first, second, ...; see `plan_batches`."""
+    if strata == 1:
+        return generator.permutation(batches)
+    stratum_of_turn = (first_stratum + np.arange(batches)) % strata
+    sizes = np.bincount(stratum_of_turn, minlength=strata)
+    turns = np.empty(batches, dtype=np.int64)
+    for stratum, (size, end) in enumerate(zip(sizes, sizes.cumsum(), strict=True)):
+        turns[stratum_of_turn == stratum] = generator.permutation(np.arange(end - size, end))
+    return turns
 
 
 def _cut(order: NDArray[Any], sources: LengthArray, targets: LengthArray, source_tokens: int, target_tokens: int) -> IndexArray:

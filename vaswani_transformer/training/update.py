@@ -82,6 +82,7 @@ class Updater:
             groups=corpus.languages,
             temperature=batching.temperature,
             lengths_of=None if resegmented is None else resegmented.lengths,
+            mixed_lengths=batching.mixed_lengths,
         )
         # Raises before the first update if the ranks cannot share evenly
         self.stream.share(0, self.rank, self.ranks)
