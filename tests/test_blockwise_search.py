@@ -15,6 +15,7 @@ from tests.test_decoding import BOS, EOS, PAD, SOURCES, DoNothing, RowCollector,
 from vaswani_transformer import decoding
 from vaswani_transformer.block_steps import BlockSteps
 from vaswani_transformer.blockwise_search import BlockwiseSearch, Choices
+from vaswani_transformer.packing import has_bfloat16
 
 NEVER_RIGHT = 10
 SETTINGS: list[dict[str, Any]] = [
@@ -34,6 +35,7 @@ SETTINGS: list[dict[str, Any]] = [
 
 def model_with_heads(heads: int = 3, seed: int = 0, **architecture: Any) -> Any:
     model = build_model(seed, **architecture)
+    model.config.parallel_heads = heads + 1
     model.parallel_heads = RandomHeads(heads, 16, seed).eval()
     return model
 
@@ -171,6 +173,36 @@ def test_a_model_with_heads_uses_them_by_itself(monkeypatch: pytest.MonkeyPatch)
     assert not used(monkeypatch, model, do_sample=True)
     assert not used(monkeypatch, build_model())
     assert used(monkeypatch, build_model(), draft="source")
+
+
+def test_by_itself_a_search_drafts_for_few_sentences_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With 8 tokens a step, 16 rows are 2 sentences: the longest two of the batch, once the others have ended."""
+    model, counts = model_with_heads(7), []
+    guesses = BlockSteps.guesses
+    monkeypatch.setattr(BlockSteps, "guesses", lambda self, rows: counts.append(len(rows)) or guesses(self, rows))
+    assert_same(model, SOURCES, None, extra_length=2, suppress_tokens=[EOS])
+    assert counts
+    assert set(counts) <= {1, 2}
+    counts.clear()
+    assert_same(model, SOURCES, "heads", extra_length=2, suppress_tokens=[EOS])
+    assert counts[0] == len(SOURCES)
+
+
+def test_rows_that_depend_on_each_other_are_not_drafted_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = build_model(parallel_heads=3).float().pack_weights("int8")
+    assert not used(monkeypatch, model)
+    assert used(monkeypatch, model, draft="heads")
+    assert used(monkeypatch, build_model(parallel_heads=3).float().pack_weights("float32"))
+
+
+@pytest.mark.parametrize("kind", ["float32", "float16", "bfloat16"])
+def test_packed_weights_change_no_token_either(kind: str) -> None:
+    if kind == "bfloat16" and not has_bfloat16():
+        pytest.skip("oneDNN has no bfloat16 here")
+    model = build_model(5, parallel_heads=4).float().pack_weights(kind)
+    for source in SOURCES:
+        for draft in (None, "heads", "source"):
+            assert_same(model, [source], draft, max_new_tokens=12)
 
 
 def test_what_users_change_is_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,8 +10,9 @@ from typing import Any
 import torch
 
 from .bare_layers import hiding
-from .beam_search import first_largest
+from .beam_search import best_tokens
 from .decoder_step import DecoderStep, Places
+from .packing import Function
 
 
 class BlockStep(DecoderStep):
@@ -64,6 +65,8 @@ class BlockSteps:
         self.offset = self.step.offset
         """By how much every score is below the model's logit."""
         self.heads: Any = getattr(model, "parallel_heads", None)
+        # Packed heads have a cheaper map of their own.
+        self.to_draft: Function = getattr(self.heads, "to_vocabulary", self.step.to_vocabulary)
         self.prompts = prompts
         self.states = source.new_empty((0, 0))
 
@@ -81,9 +84,10 @@ class BlockSteps:
 
     def guesses(self, rows: Sequence[int]) -> list[list[int]]:
         """What the parallel heads expect, k - 1 tokens, behind the token that follows row `rows[b]` of each sentence's last block."""
-        states = self.states[list(range(len(rows))), list(rows)]
+        states = self.states[0, rows[0] : rows[0] + 1] if len(rows) == 1 else self.states[list(range(len(rows))), list(rows)]
         ahead = self.heads(states)
-        return first_largest(self.step.to_vocabulary(ahead.flatten(0, 1))).view(ahead.shape[:2]).tolist()
+        _, tokens, _ = best_tokens(self.to_draft(ahead.flatten(0, 1)))
+        return [tokens[first : first + ahead.shape[1]] for first in range(0, len(tokens), ahead.shape[1])]
 
     def keep(self, sentences: Sequence[int]) -> None:
         """Keep only these of the B sentences, in an order of `closed_up`."""

@@ -41,6 +41,8 @@ class BlockwiseSearch:
         self.searched = list(range(len(limits)))
         self.drafts: list[list[int]] = [[] for _ in limits]
         self.streamed = 0
+        self.passes = self.blocks = 0
+        """How often the decoder ran, and for how many sentences all in all; each time it found a block of tokens of each."""
 
     def run(self) -> torch.Tensor:
         """The likeliest token at every step, `[B, length]`."""
@@ -71,6 +73,7 @@ class BlockwiseSearch:
         Returns:
             The row in which each one's newest token was scored, and the places of the sentences that go on.
         """
+        self.passes, self.blocks = self.passes + 1, self.blocks + len(self.searched)
         choices = None if self.processors else Choices(scores)
         rows = [0] * len(self.searched)
         staying: list[int] = []

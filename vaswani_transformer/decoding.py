@@ -28,6 +28,7 @@ from .configuration_vaswani import PAPER_SEARCH
 from .copied_items import wanted_classes
 from .drafts import Drafter, HeadDrafts, SourceDrafts
 from .encoder_pass import encode
+from .packing import mixes_rows
 from .search_settings import check_numbers, check_token_ids
 from .shortlist import Choice, Shortlist, shortlist_of
 from .stepping import UNDERSTOOD, DecoderSteps, can_step, runs_bare, steps_of
@@ -36,6 +37,9 @@ logger = logging.get_logger(__name__)
 
 DRAFTS = ("none", "heads", "source", "source+heads")
 """Who drafts the next tokens of a greedy search."""
+
+FEW_ROWS = 16
+"""Up to so many rows, a product with packed weights takes little longer than one of a single row, and bfloat16 does not round them."""
 
 PREDICTABLE_PROCESSORS = (
     logits_process.ForcedBOSTokenLogitsProcessor,
@@ -319,17 +323,24 @@ def check_draft(config: GenerationConfig, model: Any, asked: str | None) -> None
 
 
 def drafter_of(model: Any, config: GenerationConfig) -> Drafter | None:
-    """Who drafts under these settings: by default a model's parallel heads, if it has any; nobody within a shortlist."""
-    heads = None if getattr(model, "parallel_heads", None) is None else HeadDrafts()
-    draft = config.draft
+    """Who drafts under these settings.
+
+    By default it is a model's parallel heads, where they pay and leave every token the same: while no product has more than `FEW_ROWS`
+    rows, of which none depends on another. Nobody drafts within a shortlist.
+    """
+    heads, draft = getattr(model, "parallel_heads", None), config.draft
     if config.shortlist:
         return None
-    if draft in (None, "heads"):
-        return heads
+    if draft is None:
+        if heads is None or mixes_rows(model.get_output_embeddings()):
+            return None
+        return HeadDrafts(most_sentences=max(FEW_ROWS // model.config.parallel_heads, 1))
+    if draft == "heads":
+        return HeadDrafts()
     sources = vars(config).pop("_sources", None)
     if draft == "none" or sources is None:
         return None
-    return SourceDrafts(sources, heads if draft == "source+heads" else None, (padding_of(config), *end_tokens_of(config)))
+    return SourceDrafts(sources, HeadDrafts() if draft == "source+heads" else None, (padding_of(config), *end_tokens_of(config)))
 
 
 def source_tokens(inputs: torch.Tensor) -> list[list[int]] | None:

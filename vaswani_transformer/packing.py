@@ -247,6 +247,7 @@ def pack_linear_layers(model: PreTrainedModel, dtype: WeightType) -> None:
     if any(parameter.device.type != "cpu" for parameter in model.parameters()):
         raise ValueError("Packed weights are for CPUs; on a GPU, use the model as it is, in torch.bfloat16 or torch.float16.")
     to_vocabulary = model.get_output_embeddings()
+    drafting = drafting_parts(model)
     for module in list(model.modules()):
         if isinstance(module, VaswaniSelfAttention):
             join_projections(module, dtype)
@@ -258,10 +259,24 @@ def pack_linear_layers(model: PreTrainedModel, dtype: WeightType) -> None:
                 rectified = isinstance(module, VaswaniLayer | ParallelHeads) and name == "fc1" and is_followed_by_relu(module)
                 # A shortlist selects rows of the last; where the embeddings are tied, keeping them takes no memory
                 keep = name in kept or child is to_vocabulary
-                packed = PackedLinear(child.weight, child.bias, dtype, keep, offset, rectified)
+                packed = PackedLinear(child.weight, child.bias, "int8" if child in drafting else dtype, keep, offset, rectified)
                 setattr(module, name, packed)
                 if rectified:
                     module.activation_fn = nn.Identity()
+
+
+def drafting_parts(model: PreTrainedModel) -> set[nn.Module]:
+    """The linear layers that only draft, among them a second map to the vocabulary, which this adds to the parallel heads.
+
+    8 bits are enough for them, because a draft changes no translation: a wrong one costs time, as reading more bits does.
+    """
+    heads = getattr(model, "parallel_heads", None)
+    if heads is None or not has_fbgemm():
+        return set()
+    to_vocabulary = model.get_output_embeddings()
+    parts: set[nn.Module] = {module for module in heads.modules() if type(module) is nn.Linear}
+    heads.to_vocabulary = PackedLinear(to_vocabulary.weight, to_vocabulary.bias, "int8")
+    return parts
 
 
 def join_projections(attention: VaswaniSelfAttention, dtype: WeightType) -> None:
@@ -288,6 +303,11 @@ def likely_logit(to_vocabulary: nn.Linear) -> float:
 def is_packed(model: nn.Module) -> bool:
     """Whether `pack_linear_layers` has changed `model`."""
     return any(isinstance(module, PackedLinear) for module in model.modules())
+
+
+def mixes_rows(module: nn.Module) -> bool:
+    """Whether each row of this map's results depends on the other rows, by more than the order of a sum: see `PackedLinear`'s int8."""
+    return isinstance(module, PackedLinear) and module.kind == "int8"
 
 
 def check_that_tensors_stay(model: nn.Module, change: Callable[[torch.Tensor], torch.Tensor]) -> None:

@@ -1,0 +1,190 @@
+"""What drafts save in greedy search: passes through the decoder and time, and whether the translations stay the same.
+
+    python -m benchmarks.parallel runs/NAME/averaged --source FILE
+    python -m benchmarks.parallel MODEL --source FILE --sentences 100 --types float32 --batch-sizes 1
+
+One process; plain greedy search, drafts of parallel heads (if the model has them), of the source and of both by turns, on packed weights.
+All sentences of the file are compared with those of plain greedy search. Writes results.json and table.md into --output after each setting,
+and prints the table at the end.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, get_args
+
+import torch
+
+from benchmarks.interleaved import Measurement, cpu_ratios, interleave, wall_ratios
+from benchmarks.machine import circumstances
+from benchmarks.report import Results, Row, markdown_table, on_what, ratio_cell
+from vaswani_transformer.blockwise_search import BlockwiseSearch
+from vaswani_transformer.evaluation.scores import spread_evenly, text_sha256
+from vaswani_transformer.files.atomic_file import write_text
+from vaswani_transformer.files.compression import open_bytes
+from vaswani_transformer.files.json_files import write_json
+from vaswani_transformer.packing import WeightType
+from vaswani_transformer.translation.loading import folder_sha256, load_checkpoint, local_folder
+
+Batch = dict[str, torch.Tensor]
+PLAIN = "none"
+TITLES = {PLAIN: "plain greedy", "heads": "heads", "source": "source", "source+heads": "source, else heads"}
+
+
+@contextmanager
+def watched() -> Iterator[list[BlockwiseSearch]]:
+    """All searches with drafts that run meanwhile."""
+    searches: list[BlockwiseSearch] = []
+    run = BlockwiseSearch.run
+
+    def noted(self: BlockwiseSearch) -> torch.Tensor:
+        searches.append(self)
+        return run(self)
+
+    BlockwiseSearch.run = noted  # type: ignore[method-assign]
+    try:
+        yield searches
+    finally:
+        BlockwiseSearch.run = run  # type: ignore[method-assign]
+
+
+def batches_of(tokenizer: Any, sentences: Sequence[str], size: int) -> list[Batch]:
+    """The sentences in batches of similar lengths."""
+    by_length = sorted(sentences, key=lambda text: len(tokenizer(text).input_ids))
+    parts = [by_length[start : start + size] for start in range(0, len(by_length), size)]
+    encoded = [tokenizer(part, padding=True, return_tensors="pt") for part in parts]
+    return [{"input_ids": batch.input_ids, "attention_mask": batch.attention_mask} for batch in encoded]
+
+
+def translated(model: Any, batches: Sequence[Batch], draft: str) -> list[list[int]]:
+    """The tokens of every sentence, without what pads its batch."""
+    found = []
+    for batch in batches:
+        for row in model.generate(**batch, num_beams=1, draft=draft).tolist():
+            while len(row) > 1 and row[-1] == model.config.pad_token_id:
+                row.pop()
+            found.append(row[1:])
+    return found
+
+
+def effect(model: Any, batches: Sequence[Batch], draft: str, plain: Sequence[Sequence[int]]) -> Row:
+    """Passes of the decoder, tokens found in each, and how many translations are those of plain greedy search."""
+    with watched() as searches:
+        found = translated(model, batches, draft)
+    tokens, sizes = sum(map(len, found)), [len(batch["input_ids"]) for batch in batches]
+    if draft == PLAIN:
+        rest = iter(plain)
+        passes, blocks = sum(max(len(next(rest)) for _ in range(size)) for size in sizes), tokens
+    else:
+        passes, blocks = sum(search.passes for search in searches), sum(search.blocks for search in searches)
+    return {
+        "passes": passes,
+        "block": tokens / blocks,
+        "same": sum(ours == theirs for ours, theirs in zip(found, plain, strict=True)),
+        "compared": len(plain),
+    }
+
+
+def measured(model: Any, tokenizer: Any, sentences: Sequence[str], size: int, a: argparse.Namespace) -> list[Row]:
+    """One row for each kind of draft that the model has."""
+    drafts = [draft for draft in TITLES if "heads" not in draft or model.parallel_heads is not None]
+    every = batches_of(tokenizer, sentences, size)
+    chosen = spread_evenly(len(sentences), a.sentences or len(sentences))
+    timed = batches_of(tokenizer, [sentences[number] for number in chosen], size)
+    plain = translated(model, every, PLAIN)
+    effects = {draft: effect(model, every, draft, plain) for draft in drafts}
+    runs: dict[str, Callable[[], Any]] = {draft: partial(translated, model, timed, draft) for draft in drafts}
+    times = interleave(runs, a.repeats, title=f"batches of {size}")
+    count = sum(len(batch["input_ids"]) for batch in timed)
+    return [timed_row(draft, times, count) | {"batch_size": size, **effects[draft]} for draft in drafts]
+
+
+def timed_row(draft: str, times: dict[str, Measurement], sentences: int) -> Row:
+    """The speed of one kind of draft, and how many times that of plain greedy search it is."""
+    own = times[draft]
+    return {
+        "draft": draft,
+        "sentences_per_second": sentences / own.median_seconds,
+        "sentences_per_cpu_second": sentences / own.median_cpu_seconds,
+        "ratio": wall_ratios(times, PLAIN)[draft]._asdict(),
+        "cpu_ratio": cpu_ratios(times, PLAIN)[draft]._asdict(),
+        "all_seconds": own.seconds,
+        "all_cpu_seconds": own.cpu_seconds,
+    }
+
+
+def benchmark_parallel(a: argparse.Namespace) -> Results:
+    """Measure every type and batch size.
+
+    Raises:
+        FileNotFoundError: there is no such model or file.
+        ValueError: a number is below 1, the file is empty, or weights cannot be packed so here.
+    """
+    if min([a.sentences or 1, a.repeats, a.threads, *a.batch_sizes]) < 1:
+        raise ValueError("Give numbers of 1 or more.")
+    with open_bytes(Path(a.source)) as lines:
+        sentences = [text for line in lines if (text := line.decode("utf-8").strip())]
+    if not sentences:
+        raise ValueError(f"{a.source} has no sentences.")
+    torch.set_num_threads(a.threads)
+    folder = local_folder(a.model)
+    results: Results = circumstances(torch.device("cpu")) | {
+        "model": {"name": a.model, "sha256": folder_sha256(folder)},
+        "source": {"name": Path(a.source).name, "sha256": text_sha256(sentences), "sentences": len(sentences)},
+        "timed": min(a.sentences or len(sentences), len(sentences)),
+        "threads": a.threads,
+        "rows": [],
+    }
+    for kind in a.types:
+        checkpoint = load_checkpoint(folder)
+        model = checkpoint.model.eval().pack_weights(kind)
+        for size in a.batch_sizes:
+            results["rows"] += [{"type": kind, **row} for row in measured(model, checkpoint.tokenizer, sentences, size, a)]
+            write_json(a.output / "results.json", results)
+            write_text(a.output / "table.md", table(results))
+    return results
+
+
+def table(results: Results) -> str:
+    """The rows in Markdown, and on what they were measured."""
+    header = ("weights", "batch", "draft", "tokens a block", "passes", "sentences/s", "times as fast", "same translation")
+    cells = (
+        (
+            row["type"],
+            str(row["batch_size"]),
+            TITLES[row["draft"]],
+            f"{row['block']:.2f}",
+            f"{row['passes']:,}",
+            f"{row['sentences_per_cpu_second']:.1f}",
+            ratio_cell(row["cpu_ratio"]),
+            f"{row['same']:,} of {row['compared']:,}",
+        )
+        for row in results["rows"]
+    )
+    timed = f"{results['timed']} sentences timed on {results['threads']} thread(s), by the processor's clock."
+    return f"{markdown_table(header, cells, left=3)}\n\n{timed} {on_what(results)}\n"
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Measure what drafts save in greedy search.")
+    add = parser.add_argument
+    add("model", help="a folder of ours, such as runs/NAME/averaged, or a repository of the Hub")
+    add("--source", required=True, help="sentences, one a line: plain, .gz or .xz")
+    add("--sentences", type=int, help="how many to time, evenly spaced (default: all); all are compared")
+    add("--types", nargs="+", choices=get_args(WeightType), default=["float32", "bfloat16"])
+    add("--batch-sizes", type=int, nargs="+", default=[1, 32])
+    add("--repeats", type=int, default=5)
+    add("--threads", type=int, default=1)
+    add("--output", type=Path, default=Path("runs/parallel_benchmark"))
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    try:
+        arguments = parse()
+        print(f"{table(benchmark_parallel(arguments))}\nresults.json and table.md are in {arguments.output}.")
+    except (ImportError, OSError, ValueError) as error:
+        sys.exit(f"error: {error}")

@@ -1,0 +1,55 @@
+"""The benchmark of drafts, on a model that knows nothing."""
+
+from argparse import Namespace
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import PreTrainedTokenizerBase
+
+from benchmarks.parallel import benchmark_parallel, table
+from benchmarks.translation.measurement import ParallelFiles
+from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
+from vaswani_transformer.files.json_files import read_json
+
+
+@pytest.fixture(scope="module")
+def folder(tokenizer: PreTrainedTokenizerBase, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    torch.manual_seed(3)
+    config = VaswaniConfig(
+        vocab_size=len(tokenizer), d_model=32, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2, decoder_attention_heads=2,
+        encoder_ffn_dim=32, decoder_ffn_dim=32, parallel_heads=3,
+    )  # fmt: skip
+    model = VaswaniForConditionalGeneration(config)
+    model.generation_config.update(extra_length=4, allow_custom_entries=True)
+    path = tmp_path_factory.mktemp("model")
+    model.save_pretrained(path)
+    tokenizer.save_pretrained(path)
+    return path
+
+
+def settings(folder: Path, source: str, output: Path, **changes: object) -> Namespace:
+    chosen = {"sentences": 2, "types": ["float32"], "batch_sizes": [1, 3], "repeats": 1, "threads": 1, **changes}
+    return Namespace(model=str(folder), source=source, output=output, **chosen)
+
+
+def test_every_draft_is_timed_and_compared(folder: Path, files: ParallelFiles, tmp_path: Path) -> None:
+    results = benchmark_parallel(settings(folder, files.source, tmp_path))
+    assert read_json(tmp_path / "results.json")["rows"][0]["draft"] == "none"
+    rows = {(row["batch_size"], row["draft"]): row for row in results["rows"]}
+    assert len(rows) == len(results["rows"]) == 8
+    for (size, draft), row in rows.items():
+        assert row["same"] == row["compared"] == 6
+        assert row["ratio"]["median"] == 1 or draft != "none"
+        assert row["block"] == 1 if draft == "none" else row["block"] >= 1
+        assert row["passes"] <= rows[size, "none"]["passes"]
+    assert len((tmp_path / "table.md").read_text().splitlines()) == 2 + 8 + 2
+    assert "| float32 | 3 | source, else heads |" in table(results)
+
+
+def test_impossible_numbers_and_empty_files_are_refused(folder: Path, files: ParallelFiles, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="1 or more"):
+        benchmark_parallel(settings(folder, files.source, tmp_path, repeats=0))
+    (tmp_path / "empty").write_text("\n")
+    with pytest.raises(ValueError, match="has no sentences"):
+        benchmark_parallel(settings(folder, str(tmp_path / "empty"), tmp_path))
