@@ -213,6 +213,7 @@ def test_students_of_one_teacher_translate_once(
     runs = [RunFolder(tmp_path / name) for name in "abcd"]
     first = distilled(taught(best=2), runs[0])
     monkeypatch.delattr(distillation, "translate_file")
+    monkeypatch.setattr("vaswani_transformer.data.cache._code", lambda: {"bpe.py": "a later version"})
     moved = Path(shutil.move(teacher, tmp_path / "elsewhere"))
     write_json(moved / "evaluation.json", {"source_language": "en", "target_language": "de", "test_sets": []})  # it is the same teacher
     other_seed = taught({"seed": 7}, best=2, teacher=str(moved))

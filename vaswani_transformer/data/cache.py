@@ -26,7 +26,7 @@ CACHE = "VASWANI_CACHE"
 _BYTES_AT_ONCE = 2**30
 
 
-def provide(folder: Path, kind: str, facts: Mapping[str, Any] | None, make: Callable[[], object]) -> None:
+def provide(folder: Path, kind: str, facts: Mapping[str, Any] | None, make: Callable[[], object], *, depends_on_code: bool = True) -> None:
     """Have `folder` made, unless some run has made the same: then take it from there.
 
     Runs that begin at the same moment each make their own, and the first to end keeps it for later ones.
@@ -36,6 +36,7 @@ def provide(folder: Path, kind: str, facts: Mapping[str, Any] | None, make: Call
         kind: of the content, such as `tokenizer`: a folder of the cache.
         facts: JSON that decides the content, with this code. None: unknown, so nothing is shared.
         make: writes `folder`.
+        depends_on_code: whether the content may change with the code that turns text into ids.
 
     Warns:
         UserWarning: the cache cannot be used; the run continues without it.
@@ -44,7 +45,7 @@ def provide(folder: Path, kind: str, facts: Mapping[str, Any] | None, make: Call
         make()
         return
     try:
-        entry = _entry(kind, facts)
+        entry = _entry(kind, facts, depends_on_code)
         fetched = _fetch(entry, folder)
     except OSError as error:
         _warn(error)
@@ -59,8 +60,8 @@ def provide(folder: Path, kind: str, facts: Mapping[str, Any] | None, make: Call
         _warn(error)
 
 
-def _entry(kind: str, facts: Mapping[str, Any]) -> Path:
-    decisive = json.dumps({"facts": facts, "code": _code()}, sort_keys=True)
+def _entry(kind: str, facts: Mapping[str, Any], depends_on_code: bool = True) -> Path:
+    decisive = json.dumps({"facts": facts, "code": _code() if depends_on_code else None}, sort_keys=True)
     place = _own_folder() / kind
     place.mkdir(exist_ok=True)
     return place / hashlib.sha256(decisive.encode()).hexdigest()

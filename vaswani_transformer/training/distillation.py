@@ -39,13 +39,11 @@ from ..translation.job import JobSettings, translate_file
 from ..translation.loading import Engine, folder_sha256, load_engine
 from ..translation.processes import processes, share
 from ..translation.translate import Translator
-from .corpora import content_of, held_out_pairs, read_pairs, settle_corpora
+from .corpora import held_out_pairs, read_pairs, settle_corpora
 from .state import newest_state
 
 _FACTS = "distillation.json"
 _NOT_DECISIVE = ("SHA256SUMS", "evaluation.json")
-_DECISIVE = "decisive.json"
-"""In `distilling`: all that the translations in it depend on."""
 _CLEANING = "cleaning.json"
 """What cleaning did with the original pairs."""
 
@@ -83,7 +81,7 @@ def distill(recipe: Recipe, run: RunFolder, *, progress: bool = True) -> None:
         print(
             f"{settings.teacher} translates the training sources; text passes between it and the student, whatever their vocabularies are"
         )
-    facts = _facts(recipe, run, engine)
+    facts = _facts(recipe, engine)
     translations = _provide_translations(recipe, run, facts, work)
     _write_pairs(recipe, run, translations, facts)
     discard(run.distilling)
@@ -134,7 +132,7 @@ def _is_there(recipe: Recipe, run: RunFolder) -> bool:
     return False
 
 
-def _facts(recipe: Recipe, run: RunFolder, engine: Engine) -> dict[str, Any]:
+def _facts(recipe: Recipe, engine: Engine) -> dict[str, Any]:
     """All that decides the translations but the text."""
     settings = recipe.data.distillation
     assert settings is not None
@@ -162,41 +160,31 @@ def _search(settings: DistillationSettings, model: Any) -> dict[str, Any]:
 
 def _provide_translations(recipe: Recipe, run: RunFolder, facts: Mapping[str, Any], work: Callable[[list[Job]], None]) -> Path:
     """The folder of the complete translations: from this run's earlier start, from the cache, or made now, with all processes."""
-    folder = run.distilling / "translations"
-    content = content_of(recipe, settle_corpora(recipe, run))
-    decisive = {**facts, "teacher": None, "content": content}
-    if run.distilling.exists() and read_json(run.distilling / _DECISIVE) != json.loads(json.dumps(decisive)):
-        discard(run.distilling)  # begun with another teacher
-    if find_damage(folder) is None:
-        share(None)
-        return folder
-    if not run.distilling.exists():
-        with atomic_folder(run.distilling) as unfinished:
-            write_json(unfinished / _DECISIVE, decisive)
+    sources, folder, mark = run.distilling / "sources", run.distilling / "translations", run.distilling / "decisive.json"
+    if not sources.exists():
+        with atomic_folder(sources) as unfinished:
+            write_json(unfinished / _CLEANING, _write_sources(recipe, unfinished))
+    decisive = {**facts, "teacher": None, "sources": {file.name: file_sha256(file) for file in sorted(sources.iterdir())}}
+    if not mark.exists() or read_json(mark) != json.loads(json.dumps(decisive)):  # begun with another teacher
+        discard(folder)
+        write_json(mark, decisive)
     made = False
 
     def make() -> None:
         nonlocal made
         made = True
-        jobs = _start(recipe, run.distilling / "sources", folder)
+        make_folder(folder)
+        write_json(folder / _CLEANING, read_json(sources / _CLEANING))
+        jobs = [(language, str(sources / _lines(language)), str(folder / _lines(language))) for language in recipe.translates_into]
         share(jobs)
         work(jobs)
         write_checksums(folder)
 
-    provide(folder, "translations", decisive if content else None, make)
+    if find_damage(folder) is not None:
+        provide(folder, "translations", decisive, make, depends_on_code=False)
     if not made:
         share(None)
     return folder
-
-
-def _start(recipe: Recipe, sources: Path, folder: Path) -> list[Job]:
-    """Write the sources, unless an earlier start has done it."""
-    if not sources.exists():
-        with atomic_folder(sources) as unfinished:
-            write_json(unfinished / _CLEANING, _write_sources(recipe, unfinished))
-    make_folder(folder)
-    write_json(folder / _CLEANING, read_json(sources / _CLEANING))
-    return [(language, str(sources / _lines(language)), str(folder / _lines(language))) for language in recipe.translates_into]
 
 
 def _lines(language: str) -> str:
