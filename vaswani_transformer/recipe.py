@@ -205,9 +205,9 @@ class BatchingSettings:
 class TrainingSettings:
     """Optimisation (paper sections 5.3 and 5.4), and how often the run is logged, validated and saved.
 
-    Training takes `updates` updates, or `epochs` epochs, which are converted to updates once the data are prepared. Intervals are in
-    updates. `learning_rate_scale` multiplies equation 3. `max_gradient_norm` clips; `None`, as in the paper,
-    does not.
+    Training takes `updates` updates, or `epochs` epochs, which are converted to updates once the data are prepared (with BPE-dropout, as if
+    all were as long as the first). Intervals are in updates. `learning_rate_scale` multiplies equation 3. `max_gradient_norm` clips;
+    `None`, as in the paper, does not.
 
     The run keeps the last `keep_last_checkpoints` checkpoints (by default those that are averaged) and the
     `keep_best_checkpoints` best by `best_checkpoint_metric`. Only checkpoints that were validated compete, so let

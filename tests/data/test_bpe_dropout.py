@@ -16,7 +16,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from vaswani_transformer.data.bpe import train_tokenizer
-from vaswani_transformer.data.bpe_dropout import RandomSegmentation, ResegmentedCorpus
+from vaswani_transformer.data.bpe_dropout import RandomSegmentation, ResegmentedCorpus, _MergeTable
 from vaswani_transformer.data.encoding import EncodedCorpus, TokenSequences, encode_corpus
 from vaswani_transformer.data.sources.corpus import SentencePair
 
@@ -66,9 +66,10 @@ def merging(*merges: str) -> PreTrainedTokenizerFast:
 
 def frequencies(tokenizer: PreTrainedTokenizerFast, word: str, rate: float, times: int) -> Counter[tuple[str, ...]]:
     segmentation = RandomSegmentation(tokenizer, rate)
-    sequences = TokenSequences.of(tokenizer([word] * times, add_special_tokens=False)["input_ids"], np.int32)
+    sequences = TokenSequences.of([tokenizer(word, add_special_tokens=False)["input_ids"]] * times, np.int32)
     found = segmentation.draw(sequences, segmentation.word_starts(sequences), np.arange(times, dtype=np.uint64))
-    return Counter(tuple(tokenizer.convert_ids_to_tokens(ids)) for ids in all_ids(found))
+    counted = Counter(map(tuple, all_ids(found)))
+    return Counter({tuple(tokenizer.convert_ids_to_tokens(ids)): count for ids, count in counted.items()})
 
 
 def paper(word: str, merges: tuple[str, ...], rate: float) -> dict[tuple[str, ...], float]:
@@ -193,6 +194,20 @@ def test_what_becomes_too_long_keeps_its_plain_segmentation(corpus: EncodedCorpu
             assert np.array_equal(ids, original if len(wanted) > limit else wanted)
             kept += len(wanted) > limit
     assert 0 < kept < 2 * len(corpus)
+
+
+@pytest.mark.parametrize("lefts", [1, 7, 300])
+def test_every_merge_is_found_and_no_other(lefts: int) -> None:
+    """Also where all merges begin with the same symbol, or every pair of symbols is one."""
+    entries = 300
+    merges = [(left, right, (left + right) % entries) for right in range(entries) for left in range(lefts)][:20_000]
+    table, ranks = _MergeTable(merges, entries), {pair[:2]: rank for rank, pair in enumerate(merges)}
+    symbols = np.random.default_rng(1).integers(entries, size=5000).astype(np.int32)
+    symbols[::2] %= lefts
+    found = table.keys(symbols)
+    for place, pair in enumerate(itertools.pairwise(symbols.tolist())):
+        assert found[place] == (ranks[pair] << 32 | place if pair in ranks else np.iinfo(np.int64).max)
+    assert table.joined.tolist() == [joined for _, _, joined in merges]
 
 
 def test_a_language_stays_one_token(tmp_path: Path) -> None:

@@ -112,6 +112,21 @@ def test_ranks_accumulation_and_sharding_give_the_same_parameters(make_recipe: C
     assert files(two_sharded, 20) == files(two, 20)
 
 
+def test_ranks_cut_words_alike(make_recipe: Callable[..., Recipe], launch: Launch) -> None:
+    """With BPE-dropout no rank knows what another one draws, and an epoch ends inside an update."""
+    batching = {"source_tokens": 400, "target_tokens": 400, "micro_batches": 4}
+    tokenizer = {"vocab_size": 290, "bpe_dropout": 0.3}
+    settings = {"updates": 8, "learning_rate_scale": 0.05, "validate_every": 8, "checkpoint_every": 8}
+    recipe = make_recipe(batching, fine={"tokenizer": tokenizer}, **settings)
+    one, two = launch(**{f"cut_by_{ranks}": {"recipe": recipe, "ranks": ranks, "float64": True} for ranks in (1, 2)})
+    assert_all_ended_well(one, two)
+    expected, found = saved(one, 8), saved(two, 8)
+    for name, tensor in expected.items():
+        torch.testing.assert_close(found[name], tensor, rtol=0, atol=1e-12)
+    facts = [read_json(run.training) for run in (one, two)]
+    assert facts[0]["target_tokens"] == facts[1]["target_tokens"] and facts[0]["epochs"] == facts[1]["epochs"] > 2
+
+
 @pytest.mark.parametrize("first_sharded", [False, True])
 def test_a_state_goes_on_whole_or_in_parts(first_sharded: bool, make_recipe: Callable[..., Recipe], launch: Launch, tmp_path: Path) -> None:
     """To the same bits as if nothing had changed, in float32 and with the norm of the gradients clipped."""

@@ -24,8 +24,10 @@ from .encoding import EncodedCorpus, TokenPairs, TokenSequences, ragged_ranges
 _NONE = np.iinfo(np.int64).max
 _PLACE_BITS = 32
 _PLACE = (1 << _PLACE_BITS) - 1
-_FREE_SLOTS = 4
-"""Slots of the table of merges for each merge: with three of four empty, a place for another row is found at once."""
+_SLOTS_A_MERGE = 4
+"""At least so many slots in the table of merges for each of them: with most of them empty, free ones are found at once."""
+_LOW_BITS = np.uint64(20)
+"""Of a product with a random factor; higher ones are mixed better."""
 _SENTENCES_AT_ONCE = 1024
 """The arrays of so many sentences stay in a processor's cache."""
 _PAIRS_CHECKED = 1000
@@ -225,10 +227,10 @@ def require_merges(tokenizer: PreTrainedTokenizerBase) -> None:
 
 
 class _MergeTable:
-    """Finds the merge of two neighbouring symbols with three look-ups in small arrays.
+    """Finds the merge of two neighbouring symbols: a hash table without collisions, so that one look reads all pairs of an array.
 
-    The merges with the same left symbol are a row. A row is laid into one array at a shift such that it meets only free slots (Tarjan and
-    Yao 1979, "Storing a sparse table").
+    A first hash puts a pair into a bucket, a second one gives its place; each bucket shifts its places to where the table is free, and
+    remembers the shift (Belazzougui, Botelho and Dietzfelbinger 2009, "Hash, displace, and compress").
 
     Args:
         merges: left, right and joined symbol, in the order in which they were learnt.
@@ -238,27 +240,49 @@ class _MergeTable:
     def __init__(self, merges: Sequence[tuple[int, int, int]], entries: int) -> None:
         table = np.array(merges, dtype=np.int64).reshape(-1, 3)
         self.joined = table[:, 2].astype(np.int32)
-        size = _FREE_SLOTS * len(merges) + 1
-        self._shift = np.zeros(entries, dtype=np.int32)
-        self._owner = np.full(size + entries, -1, dtype=np.int32)
-        self._rank = np.zeros(size + entries, dtype=np.int64)
+        self._entries = entries
+        pairs = table[:, 0] * entries + table[:, 1]
+        slots = 1 << (_SLOTS_A_MERGE * len(pairs)).bit_length()
+        self._mask, self._rest = slots - 1, np.uint64(64 - (len(pairs) // 2 + 1).bit_length())
         generator = np.random.default_rng(0)
-        by_left = np.argsort(table[:, 0], kind="stable")
-        rows = np.split(by_left, np.flatnonzero(np.diff(table[by_left, 0])) + 1) if len(merges) else []
-        for row in sorted(rows, key=len, reverse=True):
-            left, rights = table[row[0], 0], table[row, 1]
-            shift = generator.integers(size)
-            while np.any(self._owner[shift + rights] >= 0):
-                shift = generator.integers(size)
-            self._shift[left], self._owner[shift + rights], self._rank[shift + rights] = shift, left, row << _PLACE_BITS
+        while not self._lay_out(pairs, int(generator.integers(2**63)) | 1):
+            pass
 
     def keys(self, symbols: NDArray[np.int32]) -> NDArray[np.int64]:
         """For each of the symbols [n] and the next one, the merge's number in the upper bits and the place in the lower, or `_NONE`."""
         found = np.full(len(symbols), _NONE)
-        slots = self._shift[symbols[:-1]] + symbols[1:]
-        places = np.flatnonzero(self._owner[slots] == symbols[:-1])
-        found[places] = self._rank[slots[places]] + places
+        pairs = symbols[:-1] * np.int64(self._entries) + symbols[1:]
+        buckets, own = self._hashes(pairs)
+        slots = (own + self._shifts[buckets]) & self._mask
+        places = np.flatnonzero(self._pairs[slots] == pairs)
+        found[places] = self._ranks[slots[places]] + places
         return found
+
+    def _hashes(self, pairs: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The bucket of each pair, and its place before the shift."""
+        mixed = pairs.view(np.uint64) * self._factor
+        return (mixed >> self._rest).view(np.int64), (mixed >> _LOW_BITS).view(np.int64) & self._mask
+
+    def _lay_out(self, pairs: NDArray[np.int64], factor: int) -> bool:
+        """Fill the table; false if two pairs have equal hashes, and another factor is needed."""
+        self._factor = np.uint64(factor)
+        self._shifts = np.zeros(1 << 64 - int(self._rest), dtype=np.int64)
+        self._pairs = np.full(self._mask + 1, -1, dtype=np.int64)
+        self._ranks = np.zeros(self._mask + 1, dtype=np.int64)
+        buckets, own = self._hashes(pairs)
+        by_bucket = np.argsort(buckets, kind="stable")
+        members = np.split(by_bucket, np.flatnonzero(np.diff(buckets[by_bucket])) + 1) if len(pairs) else []
+        generator = np.random.default_rng(0)
+        for some in sorted(members, key=len, reverse=True):
+            if len(np.unique(own[some])) < len(some):
+                return False
+            slots = own[some]
+            while np.any(self._pairs[slots] >= 0):
+                shift = generator.integers(self._mask)
+                slots = (own[some] + shift) & self._mask
+                self._shifts[buckets[some[0]]] = shift
+            self._pairs[slots], self._ranks[slots] = pairs[some], some << _PLACE_BITS
+        return True
 
 
 def _check(corpus: EncodedCorpus, tokenizer: PreTrainedTokenizerBase) -> None:
