@@ -120,6 +120,24 @@ def test_several_licences_are_listed_with_what_they_ask_for_and_whom_to_ask(run:
     the_card_is_well_formed(text, TITLES)
 
 
+def test_the_card_tells_what_is_copied_and_how(run: RunFolder) -> None:
+    title = "### Inline code, placeholders and numbers"
+    assert title not in render_card(run)
+    evaluation = evaluate_run(run, progress=False, count_copied=True)
+    copied = evaluation["test_sets"][0]["copied"]
+    assert (copied["together"]["items_in_source"], copied["together"]["by_reference"]) == (12, 12)
+    text = render_card(run)
+    share = f"{copied['together']['share']:.1%}"
+    assert title in text and f"| toy_test | **all but formatted numbers** | 12 | {share} | 12 | {share} |" in text
+    assert f"| toy_test | number | 12 | {share} | 12 | {share} |" in text and "| toy_short | number" not in text
+    assert "The search does nothing to keep them." in text
+    evaluation = evaluate_run(run, progress=False, count_copied=True, copy_items=True)
+    text = render_card(run)
+    assert "a constraint in the search (`copy_items`)" in text and "**all but formatted numbers** | 12 | 100.0% |" in text
+    assert any("of these copied" in line for line in score_lines(evaluation))
+    the_card_is_well_formed(text, TITLES)
+
+
 def test_the_card_says_what_the_files_say(run: RunFolder) -> None:
     text = render_card(run, model_id="somebody/toy")
     evaluation = read_json(run.evaluation)

@@ -14,8 +14,8 @@ from ..copied_items import CLASSES, COPIED, items_by_class, occurrences
 class Copied(NamedTuple):
     """Counts of items, over all sentences."""
 
-    items: int
-    """In the sources."""
+    items_in_source: int
+    """How many there are."""
     by_reference: int
     """Of these, copied by the reference."""
     by_model: int
@@ -30,7 +30,7 @@ class Copied(NamedTuple):
     @property
     def share(self) -> float | None:
         """Of all items of the sources, the share that the model copies; None where there is none."""
-        return self.by_model / self.items if self.items else None
+        return self.by_model / self.items_in_source if self.items_in_source else None
 
     @property
     def share_of_reference(self) -> float | None:

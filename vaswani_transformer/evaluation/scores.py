@@ -190,11 +190,11 @@ def score_lines(evaluation: Mapping[str, Any]) -> list[str]:
 def _copied_lines(test_set: Mapping[str, Any]) -> Iterator[str]:
     facts = test_set["copied"]
     for name, found in {**facts["classes"], "all but formatted_number": facts["together"]}.items():
-        if found["items"]:
+        if found["items_in_source"]:
             of_reference = found["share_of_reference"]
             of_these = "none of them copied" if of_reference is None else f"{of_reference:.1%} of these copied"
             yield (
-                f"{test_set['name']}  {name:<24}  {found['items']:5} in the source, {found['share']:.1%} copied; "
+                f"{test_set['name']}  {name:<24}  {found['items_in_source']:5} in the source, {found['share']:.1%} copied; "
                 f"{found['by_reference']:5} in the reference, too, {of_these}"
             )
 

@@ -214,6 +214,7 @@ def card_environment() -> Environment:
         python=markdown.python,
         integer=lambda number: f"{number:,}",
         markdown=markdown.Markdown,
+        percent=lambda share: "none" if share is None else f"{share:.1%}",
         points=lambda number: f"{number:.2f}",
         signed=lambda number: markdown.Markdown(f"{number:+.2f}"),
         scientific=lambda number: f"{number:.2e}",
