@@ -209,6 +209,9 @@ class TrainingSettings:
     all were as long as the first). Intervals are in updates. `learning_rate_scale` multiplies equation 3. `max_gradient_norm` clips;
     `None`, as in the paper, does not.
 
+    `parallel_heads` is k, the tokens that the trained model proposes in a step of blockwise parallel decoding: one more than it has heads.
+    They are added to the model `init_from`, or trained on where it has them. `fine_tuning.freeze: [backbone]` trains nothing else.
+
     The run keeps the last `keep_last_checkpoints` checkpoints (by default those that are averaged) and the
     `keep_best_checkpoints` best by `best_checkpoint_metric`. Only checkpoints that were validated compete, so let
     `validate_every` be a multiple of `checkpoint_every`. `patience` ends the run after that many validations without a better
@@ -241,6 +244,7 @@ class TrainingSettings:
     weight_decay: float = 0.0
     label_smoothing: float = 0.1
     r_drop: float = 0.0
+    parallel_heads: int = 1
     max_gradient_norm: float | None = None
     precision: Literal["float32", "bfloat16", "float16"] = "float32"
     compile: bool = False
@@ -259,7 +263,7 @@ class TrainingSettings:
 
     def __post_init__(self) -> None:
         require_at_least(self, 1, "updates", "warmup_updates", "log_every", "validate_every", "checkpoint_every")
-        require_at_least(self, 1, "average_checkpoints", "patience")
+        require_at_least(self, 1, "average_checkpoints", "patience", "parallel_heads")
         require_above_zero(self, "epochs")
         if self.updates is not None and self.epochs is not None:
             raise ValueError("give `updates` or `epochs`, not both; take one out (or set it to null).")
@@ -305,11 +309,11 @@ class FineTuningSettings:
     """What is different when the model starts from a checkpoint.
 
     `freeze` does not train the layers of the encoder, those of the decoder, or the embeddings (with the softmax they are
-    tied to). `layer_decay` multiplies the learning rate once for every layer below a stack's top one, and once more for the
-    embeddings.
+    tied to); `backbone` is all but the parallel heads. `layer_decay` multiplies the learning rate once for every layer below a stack's
+    top one, and once more for the embeddings.
     """
 
-    freeze: tuple[Literal["encoder", "decoder", "embeddings"], ...] = ()
+    freeze: tuple[Literal["encoder", "decoder", "embeddings", "backbone"], ...] = ()
     layer_decay: float = 1.0
     lora: LoraSettings | None = None
 
@@ -391,6 +395,7 @@ class Recipe:
         self._check_length()
         if "vocab_size" in self.model:
             raise ValueError("`model.vocab_size` is decided by the tokenizer; set `tokenizer.vocab_size`.")
+        self._check_heads()
         if self.init_from is not None:
             self._check_fine_tuning()
             return
@@ -434,6 +439,24 @@ class Recipe:
         if self.training.r_drop and not any(rates):
             raise ValueError(
                 "`training.r_drop` compares two passes with different dropout, and there is none; set `model.dropout` above 0."
+            )
+
+    def _check_heads(self) -> None:
+        heads, tuning = self.training.parallel_heads > 1, self.fine_tuning
+        if "parallel_heads" in self.model:
+            raise ValueError("`model.parallel_heads` is decided by the training; set `training.parallel_heads`.")
+        if heads and self.init_from is None:
+            raise ValueError("`training.parallel_heads` are for a model that translates already; name it in `init_from`.")
+        if heads and tuning.lora is not None:
+            raise ValueError("`fine_tuning.lora` trains adapters only, and `training.parallel_heads` would stay untrained; leave one out.")
+        if heads and self.training.r_drop:
+            raise ValueError("`training.r_drop` compares predictions of the next token only; leave it or `training.parallel_heads` out.")
+        if "backbone" in tuning.freeze and not heads:
+            raise ValueError("`fine_tuning.freeze: [backbone]` leaves nothing to train without heads; set `training.parallel_heads`.")
+        if "backbone" in tuning.freeze and self.training.best_checkpoint_metric == "bleu":
+            raise ValueError(
+                "a frozen backbone translates the same after every update, so BLEU cannot tell which checkpoint is best; set "
+                "`training.best_checkpoint_metric: loss`."
             )
 
     def _check_fine_tuning(self) -> None:

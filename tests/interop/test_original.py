@@ -74,6 +74,15 @@ def test_the_command_exports_and_says_how_to_use_it(engine: str, saved: Saved, t
     assert re.match(r"error: .*exists and is not empty", vaswani(*arguments).stderr)
 
 
+@pytest.mark.parametrize("engine", ["marian", "ctranslate2"])
+def test_an_export_leaves_out_parallel_heads_and_says_so(engine: str, saved: Saved, tmp_path: Path) -> None:
+    if engine == "ctranslate2":
+        pytest.importorskip("ctranslate2", reason="the extra `ctranslate2` is not installed")
+    folder, _ = saved(parallel_heads=3)
+    assert "The model's parallel heads are left out" in vaswani("export", folder, tmp_path / "out", "--to", engine).stdout
+    assert json.loads((tmp_path / "out" / "config.json").read_text()).get("parallel_heads", 1) == 1
+
+
 def test_the_command_answers_mistakes_in_one_line(saved: Saved, tmp_path: Path) -> None:
     folder, _ = saved()
     for engine, sentence in (("marian", "A Marian model is stored in float32"), ("onnx", "An ONNX model is stored in float32")):

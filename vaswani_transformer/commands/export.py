@@ -54,5 +54,9 @@ def export(
         from ..interop.marian import export_marian
 
         export_marian(folder, out)
+    from ..configuration_vaswani import VaswaniConfig
+
+    if VaswaniConfig.from_pretrained(folder).parallel_heads > 1:
+        print("The model's parallel heads are left out: other engines do not decode with them. Its translations stay the same.")
     size = sum(file.stat().st_size for file in out.iterdir())
     print(f"{out} ({size:,} bytes) is ready. Use it:\n    {USES[to].format(out)}")

@@ -63,6 +63,7 @@ def read_original(folder: str | Path) -> Original:
     for name in ("decoder_start_token_id", "eos_token_id", "pad_token_id"):
         if getattr(model.config, name) is None:
             raise ValueError(f"{folder / 'config.json'} has no {name}, without which nothing can be translated; set it.")
+    model.parallel_heads, model.config.parallel_heads = None, 1  # no other engine has them, and no translation is another without them
     path, shortlist = folder / SHORTLIST_FILE, None
     if path.is_file():
         shortlist = Shortlist.read(path)

@@ -43,6 +43,7 @@ def adapt(model: VaswaniForConditionalGeneration, settings: FineTuningSettings) 
     parts = {
         "encoder": [model.get_encoder().layers],
         "decoder": [model.get_decoder().layers],
+        "backbone": [model.model, model.lm_head],
         "embeddings": [model.get_encoder().embed_tokens, model.get_decoder().embed_tokens, model.lm_head],
     }
     for name in settings.freeze:

@@ -3,7 +3,9 @@
 from ..configuration_vaswani import VaswaniConfig
 
 
-def training_flops(config: VaswaniConfig, sentences: int, source_length: int, target_length: int, target_tokens: int) -> float:
+def training_flops(
+    config: VaswaniConfig, sentences: int, source_length: int, target_length: int, target_tokens: int, heads_only: bool = False
+) -> float:
     """Floating point operations of one micro-batch, forward and backward, estimated by counting matrix products.
 
     A product with a weight matrix of P entries costs 2 * P a position, attention 2 * H * (d_k + d_v) a pair of positions, and the backward
@@ -13,7 +15,8 @@ def training_flops(config: VaswaniConfig, sentences: int, source_length: int, ta
           + 6 * target vocabulary * d_model * target tokens
 
     with S and T the padded lengths, A = H * (d_k + d_v), P_enc = 2 * d_model * (A_enc + d_ff) and so on. Padding inside a batch is computed
-    and so counted; only the projection to the vocabulary leaves it out. Not counted: normalisation, softmax, activations, optimizer.
+    and so counted; only the projection to the vocabulary leaves it out. Parallel heads add their two products and the projection
+    of what they propose. Not counted: normalisation, softmax, activations, optimizer.
 
     Args:
         config: the architecture.
@@ -21,6 +24,8 @@ def training_flops(config: VaswaniConfig, sentences: int, source_length: int, ta
         source_length: tokens of the longest source.
         target_length: tokens of the longest target.
         target_tokens: real target tokens.
+        heads_only: only the parallel heads are trained, so the rest has no backward pass; nor do the projection's weights get
+            a gradient, nor the decoder's states.
     """
     assert config.head_dim is not None and config.value_head_dim is not None  # the configuration resolves them
     heads_width = config.head_dim + config.value_head_dim
@@ -34,4 +39,14 @@ def training_flops(config: VaswaniConfig, sentences: int, source_length: int, ta
     decoder = config.decoder_layers * (
         target_length * decoder_weights + source_length * cross_weights + (target_length**2 + target_length * source_length) * decoder_heads
     )
-    return 6.0 * (sentences * (encoder + decoder) + config.decoder_entries * config.d_model * target_tokens)
+    projection, heads = config.decoder_entries * config.d_model, config.parallel_heads - 1
+    # A target of T tokens has T - 1 that are 2 ahead, T - 2 that are 3 ahead and so on
+    proposed = sum(max(target_tokens - step * sentences, 0) for step in range(1, heads + 1))
+    of_heads = heads * config.decoder_ffn_dim * config.d_model * (1 + heads) * target_tokens + projection * proposed
+    if heads and heads_only:
+        return (
+            2.0 * sentences * (encoder + decoder)
+            + 6.0 * of_heads
+            - 2.0 * (projection * proposed + heads * config.decoder_ffn_dim * config.d_model * target_tokens)
+        )
+    return 6.0 * (sentences * (encoder + decoder) + projection * target_tokens + of_heads)

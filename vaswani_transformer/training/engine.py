@@ -111,6 +111,7 @@ class Training:
         self.adapted = adapt(self.model, recipe.fine_tuning)
         self.loss = TranslationLoss(self.model, self.settings.label_smoothing, self.settings.compile, self.settings.r_drop)
         # With sharding, the whole model serves only validation and checkpoints, which first update it from the parts
+        check_heads(self.model.config.parallel_heads, data)
         self.sharded = ShardedLoss(self.loss, accelerator, self.settings.compile) if is_sharded(accelerator) else None
         trained = self.sharded or self.loss
         self.trained = trained.model
@@ -346,6 +347,16 @@ class Training:
         })  # fmt: skip
 
 
+def check_heads(tokens: int, data: PreparedData) -> None:
+    """Raise a `ValueError` if a model that proposes `tokens` a step has a head for which no target of the training is long enough."""
+    longest = int(data.train.target_lengths.max())
+    if tokens > longest:
+        raise ValueError(
+            f"`training.parallel_heads: {tokens}` is more heads than the longest target has tokens ({longest}, its end included), so some "
+            f"would never be trained; set it to {longest} at most."
+        )
+
+
 def build_accelerator(recipe: Recipe, run: RunFolder) -> Accelerator:
     """Devices, ranks, precision and trackers. We accumulate gradients ourselves: Accelerate's would divide the loss a second time.
 
@@ -397,6 +408,9 @@ def _describe(update: int, record: dict[str, Any], earlier: Sequence[Validation]
         rank = f"the best was {best.bleu:.2f} after update {best.update}"
     of_each = [f"{name[5:]} {points:.2f}" for name, points in record.items() if name.startswith("bleu_")]
     rank = "; ".join([rank, *of_each])
+    if "right_ahead" in record:
+        ahead = ", ".join(f"{share:.1%}" for share in record["right_ahead"])
+        rank = f"{rank}; right proposals of the tokens 1, 2, ... ahead: {ahead}"
     lines = [f"Update {update}: BLEU {record['bleu']:.2f} ({rank}), chrF {record['chrf']:.2f}, perplexity {record['perplexity']:.3f}"]
     for sample in record["samples"]:
         lines += [f"  {kind:<11} {' '.join(sample[kind].split())}" for kind in ("source", "reference", "translation")]

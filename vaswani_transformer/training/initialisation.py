@@ -5,7 +5,7 @@ which the old tokenizer splits it: these are what the old model would have read 
 """
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import torch
 from torch import Tensor
@@ -16,6 +16,7 @@ from ..files.atomic_folder import atomic_folder
 from ..files.checksums import write_checksums
 from ..files.json_files import write_json
 from ..modeling_vaswani import VaswaniForConditionalGeneration
+from ..parallel_heads import ParallelHeads
 from ..recipe import Recipe
 from ..run_folder import TRANSFER, RunFolder
 from ..tokenizer_identity import tokenizer_hash
@@ -36,11 +37,18 @@ class Transfer:
     """Entries that are the mean of old ones."""
     random: int = 0
     """Entries without any old counterpart."""
+    heads_left_out: int = 0
+    """Tokens a step that the old model's parallel heads proposed, if this training leaves them out."""
 
     def __str__(self) -> str:
         return (
             f"Of {self.copied + self.composed + self.random} vocabulary entries {self.copied} keep their vector, {self.composed} begin as "
             f"the mean of old ones, {self.random} at random."
+            + (
+                f" Its parallel heads are left out; `training.parallel_heads: {self.heads_left_out}` would train them on."
+                if self.heads_left_out
+                else ""
+            )
         )
 
 
@@ -62,12 +70,39 @@ def write_initial_model(recipe: Recipe, run: RunFolder, tokenizer: PreTrainedTok
         transfer = Transfer(copied=len(tokenizer))
     else:
         model, transfer = exchange_vocabulary(model, old, tokenizer, recipe.training.seed)
+    wanted, found = recipe.training.parallel_heads, model.config.parallel_heads
+    if found > 1 == wanted:
+        transfer = replace(transfer, heads_left_out=found)
+    set_heads(model, wanted, recipe.training.seed)
     with atomic_folder(run.initial) as unfinished:
         model.save_pretrained(unfinished)
         tokenizer.save_pretrained(unfinished)
         write_json(unfinished / TRANSFER, {"init_from": origin, **asdict(transfer)})
         write_checksums(unfinished)
     return transfer
+
+
+def set_heads(model: VaswaniForConditionalGeneration, tokens: int, seed: int) -> None:
+    """Let `model` propose that many `tokens` a step: with new parallel heads, drawn with `seed`, with those it has, or with none for 1.
+
+    Raises:
+        ValueError: it has parallel heads for another number.
+    """
+    found = model.config.parallel_heads
+    if tokens not in (1, found) and found > 1:
+        raise ValueError(
+            f"The model of `init_from` has heads that propose {found} tokens a step, and `training.parallel_heads` is {tokens}; set it to "
+            f"{found}, or begin with a model that has no heads."
+        )
+    if tokens == found:
+        return
+    model.config.parallel_heads = tokens
+    model.parallel_heads = None
+    if tokens > 1:
+        torch.manual_seed(seed)
+        model.parallel_heads = ParallelHeads(model.config).to(model.dtype)
+        for module in model.parallel_heads.modules():
+            model._init_weights(module)
 
 
 def exchange_vocabulary(

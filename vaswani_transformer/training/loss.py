@@ -7,6 +7,8 @@ only scales them.
 Shapes: N target tokens of a micro-batch, D = d_model, V = vocabulary; B sentences, S and T padded source and target lengths.
 """
 
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 import torch
@@ -82,8 +84,21 @@ def r_drop_cross_entropy(
     return Losses(smoothed / 2, plain / 2)
 
 
+class Predictions(NamedTuple):
+    """What is predicted a fixed number of tokens ahead, of all target tokens that are so far from their sentence's start."""
+
+    hidden: Tensor
+    """States [N, D] that the projection turns into scores."""
+    targets: Tensor
+    """Token ids [N]."""
+
+
 class TranslationLoss(nn.Module):
-    """Model and loss as one module, so that data-parallel training sees a single forward pass. The model knows nothing of smoothing."""
+    """Model and loss as one module, so that data-parallel training sees a single forward pass. The model knows nothing of smoothing.
+
+    For a model with parallel heads, the loss is the mean over the tokens 1, 2, ... k ahead. Where only the heads are trained, token 1 is
+    left out, and the rest of the model stays in evaluation mode: its states are then those that the heads meet when they translate.
+    """
 
     def __init__(self, model: PreTrainedModel, smoothing: float, compiled: bool = False, r_drop: float = 0.0) -> None:
         """
@@ -96,7 +111,25 @@ class TranslationLoss(nn.Module):
         super().__init__()
         self.model = model
         self.smoothing, self.r_drop = smoothing, r_drop
+        self.trains_heads_only = self.heads is not None and not any(part.requires_grad for part in model.base_model.parameters())
+        self.first_trained = 1 if self.trains_heads_only else 0
+        """Which of the `predictions` is the first to be trained."""
+        if self.trains_heads_only:
+            model.base_model.eval()
         self._states = torch.compile(self._decode, dynamic=True) if compiled else self._decode
+
+    @property
+    def heads(self) -> nn.Module | None:
+        """The model's parallel heads, if it has any."""
+        heads: nn.Module | None = getattr(self.model, "parallel_heads", None)
+        return heads
+
+    def train(self, mode: bool = True) -> "TranslationLoss":
+        """As of every module; but where only the heads are trained, there is no dropout below them."""
+        super().train(mode)
+        if self.trains_heads_only:
+            self.model.base_model.eval()
+        return self
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor, labels: Tensor, target_positions: Tensor) -> Losses:
         """Losses of one micro-batch.
@@ -107,24 +140,62 @@ class TranslationLoss(nn.Module):
             labels: target [B, T], `IGNORED_LABEL` on padding.
             target_positions: where `labels` is real, as indices [N] into its B*T entries; see `target_positions`.
         """
+        if self.training and self.r_drop > 0:
+            return self._compared(input_ids, attention_mask, labels, target_positions)
+        ahead = islice(self.predictions(input_ids, attention_mask, labels, target_positions), self.first_trained, None)
+        return mean([self.of(each) for each in ahead])
+
+    def predictions(self, input_ids: Tensor, attention_mask: Tensor, labels: Tensor, target_positions: Tensor) -> Iterator[Predictions]:
+        """What the model predicts of a micro-batch: the next token, then those that its parallel heads predict, 2 to k tokens ahead.
+
+        The arguments are those of `forward`; the real tokens of each row of `labels` are its first.
+        """
         decoder_input_ids = self.model.prepare_decoder_input_ids_from_labels(labels)
-        inputs: tuple[Tensor, ...] = (input_ids, attention_mask, decoder_input_ids)
-        positions = target_positions
-        if twice := self.training and self.r_drop > 0:
-            # One pass of twice the batch: dropout draws anew for every row, and data-parallel training sees a single forward pass
-            inputs = tuple(torch.cat((each, each)) for each in inputs)
-            positions = torch.stack((positions, positions + labels.numel()), dim=1).flatten()
-        states = self._states(*inputs)
-        hidden = states.flatten(0, 1).index_select(0, positions)  # [N, D], or [2N, D] with both passes of a token side by side
-        targets = labels.flatten().index_select(0, target_positions)  # [N]
+        states = self._states(input_ids, attention_mask, decoder_input_ids)
+        hidden = states.flatten(0, 1).index_select(0, target_positions)
+        targets = labels.flatten().index_select(0, target_positions)
+        yield Predictions(hidden, targets)
+        if self.heads is None:
+            return
+        column = target_positions % labels.shape[1]
+        for step, proposed in enumerate(self.heads(hidden).unbind(1), start=1):
+            # Row n is the state from which token n is the next one; from the row `step` before it, the head looks that much further
+            reached = (column >= step).nonzero().squeeze(1)
+            yield Predictions(proposed.index_select(0, reached - step), targets.index_select(0, reached))
+
+    def _compared(self, input_ids: Tensor, attention_mask: Tensor, labels: Tensor, target_positions: Tensor) -> Losses:
+        """R-Drop's loss of one micro-batch; the arguments are those of `forward`."""
+        inputs = (input_ids, attention_mask, self.model.prepare_decoder_input_ids_from_labels(labels))
+        # One pass of twice the batch: dropout draws anew for every row, and data-parallel training sees a single forward pass
+        states = self._states(*(torch.cat((each, each)) for each in inputs))
+        positions = torch.stack((target_positions, target_positions + labels.numel()), dim=1).flatten()
+        hidden, weight = self._projected(states.flatten(0, 1).index_select(0, positions))  # [2N, D], both passes of a token side by side
+        targets = labels.flatten().index_select(0, target_positions)
+        return r_drop_cross_entropy(hidden.unflatten(0, (-1, 2)), weight, targets, self.smoothing, self.r_drop)
+
+    def of(self, predictions: Predictions) -> Losses:
+        """Losses of some predictions, summed."""
+        hidden, weight = self._projected(predictions.hidden)
+        return smoothed_cross_entropy(hidden, weight, predictions.targets, self.smoothing)
+
+    @torch.no_grad()
+    def right(self, predictions: Predictions) -> Tensor:
+        """The number of predictions whose likeliest token is the target."""
+        hidden, weight = self._projected(predictions.hidden)
+        size = CHUNK_TOKENS.get(hidden.device.type, ACCELERATOR_CHUNK_TOKENS)
+        total = torch.zeros((), dtype=torch.int64, device=hidden.device)
+        for states, targets in zip(hidden.split(size), predictions.targets.split(size), strict=True):
+            total += ((states @ weight.t()).argmax(-1) == targets).sum()
+        return total
+
+    def _projected(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
+        """States and the weights that give their scores as `hidden @ weight.T`."""
         projection = self.model.get_output_embeddings()
-        weight = projection.weight
-        if projection.bias is not None:  # the weight of one more state, which is always 1
-            hidden = nn.functional.pad(hidden, (0, 1), value=1.0)
-            weight = torch.cat((weight, projection.bias.unsqueeze(1)), dim=1)
-        if twice:
-            return r_drop_cross_entropy(hidden.unflatten(0, (-1, 2)), weight, targets, self.smoothing, self.r_drop)
-        return smoothed_cross_entropy(hidden, weight, targets, self.smoothing)
+        weight: Tensor = projection.weight
+        if projection.bias is None:
+            return hidden, weight
+        # The bias is the weight of one more state, which is always 1
+        return nn.functional.pad(hidden, (0, 1), value=1.0), torch.cat((weight, projection.bias.unsqueeze(1)), dim=1)
 
     def _decode(self, input_ids: Tensor, attention_mask: Tensor, decoder_input_ids: Tensor) -> Tensor:
         """Last decoder states [B, T, D]."""
@@ -136,6 +207,14 @@ class TranslationLoss(nn.Module):
         )
         states: Tensor = output.last_hidden_state
         return states
+
+
+def mean(losses: Sequence[Losses]) -> Losses:
+    """The mean of some losses, kind by kind."""
+    if len(losses) == 1:
+        return losses[0]
+    smoothed, plain = (torch.stack(kind).mean(0) for kind in zip(*losses, strict=True))
+    return Losses(smoothed, plain)
 
 
 def target_positions(labels: Tensor) -> Tensor:

@@ -68,6 +68,8 @@ class Updater:
         self.settings, self.config, self.corpus = recipe.training, config, corpus
         self.pad_token_id = config.pad_token_id
         self.accelerator, self.module, self.optimizer = accelerator, module, optimizer
+        frozen = "backbone" in recipe.fine_tuning.freeze
+        self.heads_only = config.parallel_heads > 1 and frozen
         self.rank, self.ranks = accelerator.process_index, accelerator.num_processes
         self.passes = 2 if self.settings.r_drop else 1
         batching = recipe.batching
@@ -180,7 +182,7 @@ class Updater:
         flops = 0.0
         for sources, targets in self.stream.lengths(update - 1):
             sizes = len(sources), int(sources.max()), int(targets.max()), int(targets.sum())
-            flops += self.passes * training_flops(self.config, *sizes)
+            flops += self.passes * training_flops(self.config, *sizes, heads_only=self.heads_only)
         return Totals(
             source_tokens=counts.source,
             target_tokens=counts.target,

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 from statistics import fmean
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from ..data.encoding import EncodedCorpus
 from ..evaluation.bleu import MetricResult, score
 from ..recipe import Recipe
 from ..translation.translate import translate
-from .loss import TranslationLoss
+from .loss import TranslationLoss, mean
 from .out_of_memory import fitting
 from .update import load_batch
 
@@ -48,6 +48,8 @@ class Validator:
         """Loss and perplexity over the whole set, BLEU and chrF over the recipe's first sentences; the model ends in training mode.
 
         With several target languages, BLEU and chrF are the means over the languages, whose own scores are returned too (`bleu_fr`).
+        For a model with parallel heads, the loss is that of what is trained (see `TranslationLoss`), and `right_ahead` has the share of
+        right proposals of the tokens 1, 2, ... k ahead, where the reference's tokens before them are known.
 
         Returns:
             The fields of a validation record in `log.jsonl`.
@@ -65,7 +67,8 @@ class Validator:
 
     def _run(self, loss: TranslationLoss) -> dict[str, Any]:
         loss.eval()
-        smoothed, plain = self._losses(loss)
+        smoothed, plain, *right = self._losses(loss)
+        shares = {"right_ahead": right} if right else {}
         samples: list[dict[str, str]] = []
         points: dict[str, dict[str, float]] = {"bleu": {}, "chrf": {}}
         for text in self.texts:
@@ -86,6 +89,7 @@ class Validator:
             "perplexity": math.exp(min(plain, 700.0)),
             **{name: fmean(values.values()) for name, values in points.items()},
             **of_each,
+            **shares,
             "samples": samples,
         }
 
@@ -113,15 +117,19 @@ class Validator:
         )
 
     @torch.inference_mode()
-    def _losses(self, loss: TranslationLoss) -> tuple[float, float]:
-        """Smoothed and plain loss per target token."""
-        sums = [
-            torch.stack(loss(**load_batch(self.corpus, pairs, self.tokenizer.pad_token_id, loss.model.device))).tolist()
-            for pairs in self._batches()
-        ]
+    def _losses(self, loss: TranslationLoss) -> list[float]:
+        """The loss per target token, without smoothing that of the next token, and, with parallel heads, the shares of `right_ahead`."""
+        sums = []
+        for pairs in self._batches():
+            ahead = list(loss.predictions(**load_batch(self.corpus, pairs, self.tokenizer.pad_token_id, loss.model.device)))
+            losses = [loss.of(each) for each in ahead]
+            found = [mean(losses[loss.first_trained :]).smoothed, losses[0].plain]
+            counts = [] if loss.heads is None else [[int(loss.right(each)), len(each.targets)] for each in ahead]
+            sums.append([*torch.stack(found).tolist(), *chain.from_iterable(counts)])
+        smoothed, plain, *counted = (math.fsum(kind) for kind in zip(*sums, strict=True))
         tokens = int(self.corpus.target_lengths.sum())
-        smoothed, plain = (math.fsum(kind) / tokens for kind in zip(*sums, strict=True))
-        return smoothed, plain
+        shares = [right / max(proposed, 1) for right, proposed in zip(counted[::2], counted[1::2], strict=True)]
+        return [smoothed / tokens, plain / tokens, *shares]
 
     def _batches(self) -> Iterator[NDArray[np.int64]]:
         """The pairs in batches of at most `validation.batch_tokens` tokens a side; a pair with a longer side is a batch of its own."""
