@@ -341,6 +341,8 @@ class SearchSettings:
     def __post_init__(self) -> None:
         require_at_least(self, 1, "num_beams")
         require_at_least(self, 0, "extra_length")
+        if self.num_beams == 1 and self.length_penalty != 1:
+            raise ValueError("`search.length_penalty` compares translations, and with `num_beams: 1` there is only one; set it to 1.0.")
         wanted_classes(self.copy_items)
 
 

@@ -119,7 +119,7 @@ def origin(make_recipe: MakeRecipe, tmp_path: Path) -> Path:
 
 
 def _recipe(make_recipe: MakeRecipe, origin: Path, freeze: bool = True, heads: int = 3, **training: Any) -> Recipe:
-    fine = {"init_from": str(origin), "model": {}, "tokenizer": {"method": "keep"}}
+    fine = {"init_from": str(origin), "model": {}, "tokenizer": {"method": "keep"}, "search": {"num_beams": 1, "length_penalty": 1.0}}
     tuning = {"fine_tuning": {"freeze": ["backbone"]}} if freeze else {}
     return make_recipe(fine={**fine, **tuning}, parallel_heads=heads, best_checkpoint_metric="loss", **training)
 
@@ -206,6 +206,7 @@ FROM_ANOTHER = {"init_from": "x", "model": {}, "tokenizer": {"method": "keep"}}
     [
         ({}, {"parallel_heads": 4}, r"`training\.parallel_heads` are for a model that translates already; name it in `init_from`"),
         (FROM_ANOTHER, {"parallel_heads": 0}, r"`parallel_heads` must be at least 1, not 0"),
+        ({"search": {"num_beams": 1}}, {}, r"with `num_beams: 1` there is only one; set it to 1\.0"),
         ({"model": {"parallel_heads": 4}}, {}, r"set `training\.parallel_heads`"),
         ({**FROM_ANOTHER, **FROZEN}, {}, r"leaves nothing to train without heads"),
         (
