@@ -116,7 +116,7 @@ class PaperSearch(GenerationMixin):
                 "`assistant_early_exit` drafts with a model's first layers, and this model's decoder always runs all of them; leave it out."
             )
         own = (GenerationMode.GREEDY_SEARCH, GenerationMode.SAMPLE, GenerationMode.BEAM_SEARCH, GenerationMode.BEAM_SAMPLE)
-        if generation_config.shortlist and generation_mode not in own:
+        if getattr(generation_config, "shortlist", None) and generation_mode not in own:
             raise ValueError(f"{generation_mode.value} does not know vocabulary shortlists; pass shortlist=False.")
         super()._validate_generation_mode(generation_mode, generation_config, given)
 
