@@ -19,7 +19,7 @@ from ..shortlist import SHORTLIST_FILE, Shortlist
 from ..tokenizer_identity import tokenizer_hash
 from ..translation.loading import Checkpoint, load_checkpoint
 from .encoding import EncodedCorpus, encode_corpus
-from .lexicon import ibm_model_1
+from .ibm_model import ibm_model_1
 from .sources.corpus import SentencePair
 
 BEST = 100

@@ -5,9 +5,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from vaswani_transformer.data import lexicon
+from vaswani_transformer.data import ibm_model
 from vaswani_transformer.data.encoding import TokenSequences
-from vaswani_transformer.data.lexicon import Lexicon, ibm_model_1
+from vaswani_transformer.data.ibm_model import Lexicon, ibm_model_1
 
 THE, HOUSE, BOOK = 0, 1, 2
 DAS, HAUS, BUCH = 0, 1, 2
@@ -26,8 +26,8 @@ def as_dict(found: Lexicon) -> dict[tuple[int, int], float]:
 
 @pytest.fixture(params=[2**28, 0], ids=["table", "sorted"])
 def places(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lexicon, "_DENSE", request.param)
-    monkeypatch.setattr(lexicon, "_LINKS_AT_ONCE", 3)
+    monkeypatch.setattr(ibm_model, "_DENSE", request.param)
+    monkeypatch.setattr(ibm_model, "_LINKS_AT_ONCE", 3)
 
 
 @pytest.mark.usefixtures("places")
