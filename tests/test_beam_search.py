@@ -94,7 +94,7 @@ def test_open_hypotheses_stand_in_at_the_limit() -> None:
 def test_greedy_rules_see_whole_logits() -> None:
     """A repeated token's logit, 3, is halved, and then 1.9 is more; of what is left by an offset of 4 it would be doubled."""
     logits = torch.tensor([[[0.0, 0.0, 0.0, 3.0, 1.9]]])
-    steps: Any = SimpleNamespace(first=lambda: logits - 4, offset=4.0)
+    steps: Any = SimpleNamespace(first=lambda: logits - 4, offset=4.0, columns=None)
     config = GenerationConfig()
     config._eos_token_tensor = config._pad_token_tensor = None
     rules = LogitsProcessorList([RepetitionPenaltyLogitsProcessor(2.0)])

@@ -113,7 +113,8 @@ def test_packing_packs_them(activation: str) -> None:
     model, states = build_model(activation_function=activation), torch.randn(3, 16)
     packed = copy.deepcopy(model).pack_weights()
     assert type(heads_of(packed).fc1) is type(heads_of(packed).fc2) is PackedLinear
-    assert torch.allclose(heads_of(packed)(states), heads_of(model)(states), atol=1e-5)
+    # Drafts are verified, so their weights are rounded to 8 bits whatever the type
+    assert torch.allclose(heads_of(packed)(states), heads_of(model)(states), atol=0.05)
 
 
 def test_a_search_still_runs_the_layers_as_functions() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from vaswani_transformer import VaswaniConfig
 from vaswani_transformer.__main__ import app
 from vaswani_transformer.interop import conversion
 from vaswani_transformer.report import model_card, run_comparison
@@ -84,9 +85,10 @@ def test_each_export_is_one_call(
         (out / "model").write_bytes(b"12345")
 
     monkeypatch.setattr(f"vaswani_transformer.interop.{module}.{function}", export)
-    told = CliRunner().invoke(app, ["export", "model", str(tmp_path / "out"), *words.split()])
+    VaswaniConfig().save_pretrained(tmp_path / "model")
+    told = CliRunner().invoke(app, ["export", str(tmp_path / "model"), str(tmp_path / "out"), *words.split()])
     assert told.exit_code == 0, told.output
-    assert asked == [(Path("model"), tmp_path / "out", settings)]
+    assert asked == [(tmp_path / "model", tmp_path / "out", settings)]
     assert (
         told.stdout.startswith(f"{tmp_path / 'out'} (5 bytes) is ready. Use it:\n")
         and str(tmp_path / "out") in told.stdout.split("\n", 1)[1]

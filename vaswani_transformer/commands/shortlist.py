@@ -20,7 +20,7 @@ def shortlist(
     source_language: Annotated[str | None, typer.Option(metavar="CODE", help=f"{_FILES}en, for example.")] = None,
     target_language: Annotated[str | None, typer.Option(metavar="CODE", help=f"{_FILES}de, for example.")] = None,
 ) -> None:
-    """Learn which few target tokens each source may need, so that a search scores only those.
+    """Learn the few target tokens that each source token may need.
 
     \b
     vaswani shortlist runs/my_pair
