@@ -40,7 +40,7 @@ def model_with_heads(heads: int = 3, seed: int = 0, **architecture: Any) -> Any:
     return model
 
 
-def assert_same(model: Any, sources: list[list[int]], draft: str | None, side: str = "right", **search: Any) -> torch.Tensor:
+def assert_same(model: Any, sources: list[list[int]], draft: str, side: str = "right", **search: Any) -> torch.Tensor:
     plain = model.generate(**padded(sources, side), **search, draft="none")
     assert torch.equal(model.generate(**padded(sources, side), **search, draft=draft), plain)
     return plain
@@ -72,8 +72,8 @@ def scripted_search(
 
 
 @pytest.mark.parametrize("search", SETTINGS)
-@pytest.mark.parametrize("draft", [None, "heads", "source", "source+heads"])
-def test_drafts_change_no_token(draft: str | None, search: dict[str, Any]) -> None:
+@pytest.mark.parametrize("draft", ["heads", "source", "source+heads"])
+def test_drafts_change_no_token(draft: str, search: dict[str, Any]) -> None:
     model = model_with_heads(3, 1)
     assert_same(model, SOURCES, draft, **search)
     assert_same(model, SOURCES, draft, side="left", **search)
@@ -165,34 +165,34 @@ def used(monkeypatch: pytest.MonkeyPatch, model: Any, **search: Any) -> bool:
     return bool(taken)
 
 
-def test_a_model_with_heads_uses_them_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nobody_drafts_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
     model = model_with_heads()
-    assert used(monkeypatch, model)
-    assert not used(monkeypatch, model, draft="none")
-    assert not used(monkeypatch, model, num_beams=2)
-    assert not used(monkeypatch, model, do_sample=True)
-    assert not used(monkeypatch, build_model())
-    assert used(monkeypatch, build_model(), draft="source")
-
-
-def test_by_itself_a_search_drafts_for_few_sentences_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With 8 tokens a step, 16 rows are 2 sentences: the longest two of the batch, once the others have ended."""
-    model, counts = model_with_heads(7), []
-    guesses = BlockSteps.guesses
-    monkeypatch.setattr(BlockSteps, "guesses", lambda self, rows: counts.append(len(rows)) or guesses(self, rows))
-    assert_same(model, SOURCES, None, extra_length=2, suppress_tokens=[EOS])
-    assert counts
-    assert set(counts) <= {1, 2}
-    counts.clear()
-    assert_same(model, SOURCES, "heads", extra_length=2, suppress_tokens=[EOS])
-    assert counts[0] == len(SOURCES)
-
-
-def test_rows_that_depend_on_each_other_are_not_drafted_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = build_model(parallel_heads=3).float().pack_weights("int8")
     assert not used(monkeypatch, model)
+    assert not used(monkeypatch, model, draft="none")
     assert used(monkeypatch, model, draft="heads")
-    assert used(monkeypatch, build_model(parallel_heads=3).float().pack_weights("float32"))
+    assert used(monkeypatch, build_model(), draft="source")
+    packed = build_model(parallel_heads=3).float().pack_weights("int8")
+    assert not used(monkeypatch, packed)
+    assert used(monkeypatch, packed, draft="heads")
+    model.generation_config.update(draft="heads", allow_custom_entries=True)
+    assert used(monkeypatch, model)
+    assert not used(monkeypatch, model, num_beams=2)
+
+
+@pytest.mark.parametrize("draft", ["source", "source+heads"])
+def test_without_tokens_of_the_source_nothing_is_copied_and_that_is_said(monkeypatch: pytest.MonkeyPatch, draft: str) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(decoding.logger, "warning_once", said.append)
+    model, search = model_with_heads(), {"max_new_tokens": 4, "draft": draft}
+    inputs = padded(SOURCES[:2])
+    encoded = model.get_encoder()(**inputs)
+    given = {"encoder_outputs": encoded, "attention_mask": inputs["attention_mask"]}
+    assert torch.equal(model.generate(**given, **search), model.generate(**inputs, **search))
+    assert len(said) == 1
+    assert f"draft={draft!r} copies nothing" in said[0]
+    # Given both, the tokens are known
+    model.generate(**given, input_ids=inputs["input_ids"], **search)
+    assert len(said) == 1
 
 
 @pytest.mark.parametrize("kind", ["float32", "float16", "bfloat16"])
@@ -201,7 +201,7 @@ def test_packed_weights_change_no_token_either(kind: str) -> None:
         pytest.skip("oneDNN has no bfloat16 here")
     model = build_model(5, parallel_heads=4).float().pack_weights(kind)
     for source in SOURCES:
-        for draft in (None, "heads", "source"):
+        for draft in ("heads", "source"):
             assert_same(model, [source], draft, max_new_tokens=12)
 
 

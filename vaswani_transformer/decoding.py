@@ -28,7 +28,6 @@ from .configuration_vaswani import PAPER_SEARCH
 from .copied_items import wanted_classes
 from .drafts import Drafter, HeadDrafts, SourceDrafts
 from .encoder_pass import encode
-from .packing import mixes_rows
 from .search_settings import check_numbers, check_token_ids
 from .shortlist import Choice, Shortlist, shortlist_of
 from .stepping import UNDERSTOOD, DecoderSteps, can_step, runs_bare, steps_of
@@ -37,9 +36,6 @@ logger = logging.get_logger(__name__)
 
 DRAFTS = ("none", "heads", "source", "source+heads")
 """Who drafts the next tokens of a greedy search."""
-
-FEW_ROWS = 16
-"""Up to so many rows, a product with packed weights takes little longer than one of a single row, and bfloat16 does not round them."""
 
 PREDICTABLE_PROCESSORS = (
     logits_process.ForcedBOSTokenLogitsProcessor,
@@ -202,7 +198,7 @@ class PaperSearch(GenerationMixin):
         if is_plain and can_step(self, generation_config, kwargs):
             processors, forced_end = without_forced_end(logits_processor, generation_config)
             found_by = in_place(processors), limits.tolist(), generation_config, streamer, forced_end
-            drafter = drafter_of(self, generation_config)
+            drafter = drafter_of(generation_config)
             if drafter is None:
                 whole = choice is None or bool(processors)
                 return greedy_search(DecoderSteps(self, input_ids, kwargs, 1, choice, whole), input_ids, *found_by)
@@ -322,30 +318,32 @@ def check_draft(config: GenerationConfig, model: Any, asked: str | None) -> None
         )
 
 
-def drafter_of(model: Any, config: GenerationConfig) -> Drafter | None:
+def drafter_of(config: GenerationConfig) -> Drafter | None:
     """Who drafts under these settings.
 
-    By default it is a model's parallel heads, where they pay and leave every token the same: while no product has more than `FEW_ROWS`
-    rows, of which none depends on another. Nobody drafts within a shortlist.
+    By default it is nobody: whether a model's parallel heads save time depends on how often they are right. Nobody drafts within a
+    shortlist.
     """
-    heads, draft = getattr(model, "parallel_heads", None), config.draft
-    if config.shortlist:
+    draft = config.draft or "none"
+    if config.shortlist or draft == "none":
         return None
-    if draft is None:
-        if heads is None or mixes_rows(model.get_output_embeddings()):
-            return None
-        return HeadDrafts(most_sentences=max(FEW_ROWS // model.config.parallel_heads, 1))
-    if draft == "heads":
-        return HeadDrafts()
+    heads = HeadDrafts() if "heads" in draft else None
+    if "source" not in draft:
+        return heads
     sources = vars(config).pop("_sources", None)
-    if draft == "none" or sources is None:
-        return None
-    return SourceDrafts(sources, HeadDrafts() if draft == "source+heads" else None, (padding_of(config), *end_tokens_of(config)))
+    if sources is None:
+        logger.warning_once(
+            f"draft={draft!r} copies nothing, because this search was given no tokens of the source; pass `input_ids`. The translation is "
+            "the same."
+        )
+        return heads
+    return SourceDrafts(sources, heads, (padding_of(config), *end_tokens_of(config)))
 
 
 def source_tokens(inputs: torch.Tensor) -> list[list[int]] | None:
     """The tokens of the sources `[B, S]`; `None` where a search was given vectors or states in their place."""
-    if inputs.ndim != 2 or inputs.is_floating_point():
+    # In the place of tokens that it was not given, transformers puts -100
+    if inputs.ndim != 2 or inputs.is_floating_point() or bool((inputs < 0).any()):
         return None
     return inputs.tolist()
 

@@ -27,14 +27,8 @@ class Drafter(Protocol):
 class HeadDrafts:
     """What a model's parallel heads propose (Stern, Shazeer and Uszkoreit, 2018, section 3)."""
 
-    def __init__(self, most_sentences: int | None = None) -> None:
-        """Begin; while more sentences are searched, there are no drafts."""
-        self.most_sentences = most_sentences
-
     def propose(self, steps: BlockSteps, sentences: Sequence[int], found: Sequence[Sequence[int]], rows: Sequence[int]) -> list[list[int]]:
         """See `Drafter.propose`."""
-        if self.most_sentences is not None and len(sentences) > self.most_sentences:
-            return [[] for _ in sentences]
         return steps.guesses(rows)
 
 

@@ -305,11 +305,6 @@ def is_packed(model: nn.Module) -> bool:
     return any(isinstance(module, PackedLinear) for module in model.modules())
 
 
-def mixes_rows(module: nn.Module) -> bool:
-    """Whether each row of this map's results depends on the other rows, by more than the order of a sum: see `PackedLinear`'s int8."""
-    return isinstance(module, PackedLinear) and module.kind == "int8"
-
-
 def check_that_tensors_stay(model: nn.Module, change: Callable[[torch.Tensor], torch.Tensor]) -> None:
     """Refuse a `change` of a packed model's tensors to another type or device, as by `model.to`, before any tensor changes."""
     if is_packed(model) and (kept := next(model.parameters(), None)) is not None:
