@@ -67,6 +67,24 @@ def layers() -> list[list[tuple[str, ...]]]:
     return found
 
 
+class Measured(SphinxDirective):
+    """`{measured} NAME`: the table and the picture that a benchmark left, kept as `_static/NAME.md` and `_static/NAME.png`."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        return self.parse_text_to_nodes("\n\n".join(self.parts(self.arguments[0])))
+
+    def parts(self, name: str) -> Iterator[str]:
+        """In Markdown; without a table, a sentence that says so."""
+        table, picture = (Path(self.env.srcdir) / "_static" / f"{name}{ending}" for ending in (".md", ".png"))
+        for file in (table, picture):
+            self.env.note_dependency(str(file))
+        yield table.read_text(encoding="utf-8") if table.is_file() else "*Not measured yet: run the command above.*"
+        if picture.is_file():
+            yield f"![The same as a picture](_static/{picture.name})"
+
+
 class Layers(SphinxDirective):
     """`{layers}`: the order of imports, one line a layer."""
 
@@ -255,6 +273,7 @@ def leave_out_numbered_fields(app: Sphinx, what: str, name: str, member: Any, sk
 def setup(app: Sphinx) -> dict[str, bool]:
     """What Sphinx calls."""
     app.add_directive("tree", Tree)
+    app.add_directive("measured", Measured)
     app.add_directive("layers", Layers)
     app.add_directive("travelling", Travelling)
     app.connect("builder-inited", write_pages)

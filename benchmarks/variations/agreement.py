@@ -1,0 +1,56 @@
+"""Whether a difference that was measured here has the direction that the paper reports, and when it is too small to say."""
+
+from collections.abc import Iterable, Sequence
+from math import sqrt
+from statistics import NormalDist, fmean, median
+from typing import Literal
+
+from benchmarks.variations.rows import Direction
+
+Agreement = Literal["yes", "no", "within noise"]
+
+_MEDIAN_OF_ABSOLUTE_NORMAL = NormalDist().inv_cdf(0.75)
+_STANDARD_ERRORS = 2.0
+
+
+def noise_of_a_run(groups: Iterable[Sequence[float]]) -> float | None:
+    """The standard deviation of one run over seeds, from rows that were each trained with several.
+
+    It is the median of the absolute deviations from the rows' means, corrected for the size of each row and divided by the median of
+    an absolute standard normal variable. A row that diverges with one seed does not change it.
+
+    Args:
+        groups: a score of each seed, row by row.
+
+    Returns:
+        None if no row has two seeds.
+    """
+    deviations = [abs(value - fmean(group)) * sqrt(len(group) / (len(group) - 1)) for group in groups if len(group) > 1 for value in group]
+    return median(deviations) / _MEDIAN_OF_ABSOLUTE_NORMAL if deviations else None
+
+
+def direction(gain: float, noise: float) -> Direction:
+    """Of a difference whose standard error is `noise`: it counts as the same up to two of them.
+
+    Args:
+        gain: above 0 where the row is better.
+    """
+    if abs(gain) <= _STANDARD_ERRORS * noise:
+        return "same"
+    return "better" if gain > 0 else "worse"
+
+
+def noise_of_a_difference(noise: float, seeds: int, seeds_beside: int) -> float:
+    """The standard error of the difference of two means over so many seeds, where one run has the standard deviation `noise`."""
+    return noise * sqrt(1 / seeds + 1 / seeds_beside)
+
+
+def agreement(found: Direction, published: Direction) -> Agreement:
+    """Whether a direction found here is the paper's.
+
+    A difference of the paper that is lost in the noise here says neither yes nor no. One that is clear here, where the paper
+    has none, says no.
+    """
+    if found == published:
+        return "yes"
+    return "within noise" if found == "same" else "no"
