@@ -21,6 +21,7 @@ PACKAGE = "vaswani_transformer"
 # evaluation, which must never import training, comes before it; the engine, which tells the whole story, comes after its parts.
 LAYERS: list[list[tuple[str, ...]]] = [
     [("configuration_vaswani",)],
+    [("additive_score", "attention_window")],
     [("layers",)],
     [("parallel_heads",)],
     [("packing",)],

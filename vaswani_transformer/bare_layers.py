@@ -163,6 +163,8 @@ def can_run_bare(model: Any) -> bool:
     return (
         is_as_written(model)
         and model.config.head_dim == model.config.value_head_dim
+        and model.config.attention_score != "additive"
+        and model.config.attention_window is None
         and _attends_as_written(model.config._attn_implementation)
     )
 

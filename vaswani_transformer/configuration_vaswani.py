@@ -79,6 +79,10 @@ class VaswaniConfig(PreTrainedConfig):
         activation_dropout: rate inside the feed-forward network; the paper has none.
         activation_function: name of the feed-forward network's nonlinearity.
         attention_bias: whether the four projections of an attention have biases; the paper writes none.
+        attention_score: how a query and a key give a score: `"scaled_dot_product"` (equation 1), `"dot_product"` without the factor
+            1 / sqrt(d_k), or `"additive"`, a feed-forward network with one hidden layer of d_k units a head (section 3.2.1).
+        attention_window: r, the positions that self-attention sees around each one, itself included (section 4): r // 2 before it and
+            (r - 1) // 2 after it in the encoder, and the last r in the decoder; `None` means all.
         layer_norm_eps: the epsilon of every layer normalisation.
         position_embedding_type: `"sinusoidal"` (section 3.5) or `"learned"` (Table 3, row E).
         sinusoidal_layout: `"interleaved"` as the paper prints it; `"concatenated"`, the same frequencies with
@@ -123,6 +127,8 @@ class VaswaniConfig(PreTrainedConfig):
     activation_dropout: float | int = 0.0
     activation_function: str = "relu"
     attention_bias: bool = False
+    attention_score: Literal["scaled_dot_product", "dot_product", "additive"] = "scaled_dot_product"
+    attention_window: int | None = None
     layer_norm_eps: float = 1e-6
     position_embedding_type: Literal["sinusoidal", "learned"] = "sinusoidal"
     sinusoidal_layout: Literal["interleaved", "concatenated", "tensor2tensor"] = "interleaved"
@@ -215,6 +221,7 @@ class VaswaniConfig(PreTrainedConfig):
             "head_dim",
             "value_head_dim",
             "max_position_embeddings",
+            "attention_window",
             "parallel_heads",
         ):
             value = getattr(self, name)

@@ -21,6 +21,7 @@ from transformers.generation.stopping_criteria import EosTokenCriteria, MaxLengt
 from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils import logging
 
+from .attention_window import self_attention_cache
 from .beam_search import GnmtBeamSearch, end_tokens_of, greedy_search, padding_of, refuse_nan
 from .block_steps import BlockSteps
 from .blockwise_search import BlockwiseSearch
@@ -176,6 +177,11 @@ class PaperSearch(GenerationMixin):
         is_plain = generation_config.cache_implementation is None and "past_key_values" not in model_kwargs
         if not (is_ours and is_plain and can_step(self, generation_config, model_kwargs)):
             super()._prepare_cache_for_generation(generation_config, model_kwargs, generation_mode, *args, **kwargs)
+            # Assisted decoding takes tokens back, which a bounded cache has lost
+            takes_back = generation_mode is GenerationMode.ASSISTED_GENERATION or generation_config.is_assistant
+            cache = model_kwargs.get("past_key_values")
+            if is_plain and cache is not None and getattr(self.config, "attention_window", None) is not None and not takes_back:
+                cache.self_attention_cache = self_attention_cache(self.config)
 
     def _sample(
         self,
@@ -206,7 +212,8 @@ class PaperSearch(GenerationMixin):
         if generation_config.draft not in (None, "none"):
             logger.warning_once(
                 f"draft={generation_config.draft!r} is not used: it needs this model's own fast search, which hooks, adapters, other "
-                "subclasses, recorded outputs and rules it does not know rule out. The translation is the same."
+                "subclasses, additive or restricted attention, recorded outputs and rules it does not know rule out. The translation is "
+                "the same."
             )
         criteria = StoppingCriteriaList([*stopping_criteria, TokenLimits(limits, input_ids.shape[1])])
         processors = for_hugging_face(logits_processor, generation_config, limits, input_ids.shape[1], choice)

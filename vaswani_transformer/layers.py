@@ -5,6 +5,7 @@ K = d_k (`head_dim`), V = d_v (`value_head_dim`).
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, cast
 
 import torch
@@ -16,6 +17,8 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.processing_utils import Unpack
 from transformers.utils import TransformersKwargs
 
+from .additive_score import AdditiveScore
+from .attention_window import Reach, attend_nearby, reach_of
 from .configuration_vaswani import VaswaniConfig
 
 
@@ -111,6 +114,7 @@ def attention(
     mask: torch.Tensor | None,
     scaling: float,
     dropout: float = 0.0,
+    score: AdditiveScore | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Equation 1: softmax(Q K^T / sqrt(d_k)) V.
 
@@ -121,11 +125,13 @@ def attention(
         mask: `[B or 1, 1, T, S]`, see `attention_weights`.
         scaling: 1 / sqrt(d_k).
         dropout: rate on the weights.
+        score: what gives the scores in place of the scaled dot products.
 
     Returns:
         The weighted values, `[B, H, T, V]`, and the weights `[B, H, T, S]`.
     """
-    weights = attention_weights(torch.matmul(queries * scaling, keys.transpose(-2, -1)), mask)
+    scores = torch.matmul(queries * scaling, keys.transpose(-2, -1)) if score is None else score(queries, keys)
+    weights = attention_weights(scores, mask)
     if dropout:
         weights = nn.functional.dropout(weights, p=dropout)
     return torch.matmul(weights, values), weights
@@ -157,7 +163,8 @@ def scaled_dot_product_attention(
     **kwargs: Any,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """`attention` as transformers calls it for `attn_implementation="eager"`: the output is `[B, T, H, V]`."""
-    found, weights = attention(query, key, value, attention_mask, scaling, dropout if module.training else 0.0)
+    score = getattr(module, "score", None)
+    found, weights = attention(query, key, value, attention_mask, scaling, dropout if module.training else 0.0, score)
     return found.transpose(1, 2), weights
 
 
@@ -173,6 +180,8 @@ class VaswaniAttention(nn.Module):
     """
 
     is_causal = False
+    reach: Reach | None = None
+    """What a position sees, if not everything."""
 
     def __init__(self, config: VaswaniConfig, num_heads: int, layer_idx: int) -> None:
         super().__init__()
@@ -181,7 +190,8 @@ class VaswaniAttention(nn.Module):
         self.num_heads = num_heads
         self.head_dim = cast(int, config.head_dim)
         self.value_head_dim = cast(int, config.value_head_dim)
-        self.scaling = self.head_dim**-0.5
+        self.scaling = 1.0 if config.attention_score == "dot_product" else self.head_dim**-0.5
+        self.score = AdditiveScore(num_heads, self.head_dim) if config.attention_score == "additive" else None
         self.dropout = config.attention_dropout
         bias = config.attention_bias
         self.q_proj = nn.Linear(config.d_model, num_heads * self.head_dim, bias=bias)
@@ -205,16 +215,20 @@ class VaswaniAttention(nn.Module):
         attention_mask: torch.Tensor | None,
         **kwargs: Any,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Attend with each head's queries `[B, H, T, K]`, and project the heads' outputs.
+        """Attend with each head's queries `[B, H, T, K]`.
+
+        Within a window, `attention_mask` is that of `real_tokens`, or flex attention's.
 
         Returns:
-            `[B, T, D]` and, if the implementation returns them, the weights `[B, H, T, S]`.
+            The heads' outputs, side by side, `[B, T, H * V]` and, if the implementation returns them, the weights `[B, H, T, S]`.
         """
         implementation = attention_implementation(self.config, kwargs)
         attend: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(implementation, scaled_dot_product_attention)
+        if self.reach is not None and implementation != "flex_attention":
+            attend = partial(attend_nearby, attend, self.reach)
         dropout = self.dropout if self.training else 0.0
         heads, weights = attend(self, queries, keys, values, attention_mask, dropout=dropout, scaling=self.scaling, **kwargs)
-        return self.out_proj(heads.flatten(-2)), weights
+        return heads.flatten(-2), weights
 
 
 class VaswaniSelfAttention(VaswaniAttention):
@@ -223,6 +237,7 @@ class VaswaniSelfAttention(VaswaniAttention):
     def __init__(self, config: VaswaniConfig, num_heads: int, layer_idx: int, is_causal: bool) -> None:
         super().__init__(config, num_heads, layer_idx)
         self.is_causal = is_causal
+        self.reach = None if config.attention_window is None else reach_of(config.attention_window, is_causal)
         self.qkv_proj: nn.Module | None = None
 
     def queries_keys_and_values(self, states: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -246,7 +261,9 @@ class VaswaniSelfAttention(VaswaniAttention):
             past_key_values = past_key_values.self_attention_cache
         if past_key_values is not None:
             keys, values = past_key_values.update(keys, values, self.layer_idx)
-        return self.attend(queries, keys, values, attention_mask, **kwargs)
+        heads, weights = self.attend(queries, keys, values, attention_mask, **kwargs)
+        del queries, keys, values  # as large as the output each, and the projection needs none
+        return self.out_proj(heads), weights
 
 
 class VaswaniCrossAttention(VaswaniAttention):
@@ -270,7 +287,8 @@ class VaswaniCrossAttention(VaswaniAttention):
             keys, values = past_key_values.cross_attention_cache.update(keys, values, self.layer_idx)
             past_key_values.is_updated[self.layer_idx] = True
         queries = self.split_heads(self.q_proj(hidden_states))
-        return self.attend(queries, keys, values, attention_mask, **kwargs)
+        heads, weights = self.attend(queries, keys, values, attention_mask, **kwargs)
+        return self.out_proj(heads), weights
 
 
 class VaswaniLayer(GradientCheckpointingLayer):

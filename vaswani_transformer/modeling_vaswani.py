@@ -4,7 +4,8 @@ Shapes: B sentences, S source positions, T target positions, L positions of eith
 """
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -25,6 +26,8 @@ from transformers.utils import TransformersKwargs, can_return_tuple
 from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
+from .additive_score import AdditiveScore
+from .attention_window import check_cache, is_near, reach_of, real_tokens, self_attention_cache
 from .bare_layers import replaceable
 from .configuration_vaswani import VaswaniConfig
 from .decoding import PaperSearch
@@ -82,17 +85,30 @@ class VaswaniPreTrainedModel(PreTrainedModel):
             init.xavier_uniform_(module.weight)
         if isinstance(module, nn.Linear) and module.bias is not None:
             init.zeros_(module.bias)
+        if isinstance(module, AdditiveScore):
+            # Each head's row is Xavier's map from d_k units to one
+            bound = (6 / (module.weight.shape[1] + 1)) ** 0.5
+            init.uniform_(module.weight, -bound, bound)
         if isinstance(module, nn.LayerNorm):
             init.ones_(module.weight)
             init.zeros_(module.bias)
 
     def _check_and_adjust_attn_implementation(self, attn_implementation: str | None, *args: Any, **kwargs: Any) -> str:
-        """Refuse flash attention where its kernels would fail in the middle of a forward."""
+        """Refuse flash attention where its kernels would fail in the middle of a forward, and what does not know our variants."""
         head_dim, value_head_dim = self.config.head_dim, self.config.value_head_dim
         if head_dim != value_head_dim and "flash" in (attn_implementation or ""):
             raise ValueError(
                 f"Flash attention needs keys and values of one width, and here `head_dim` is {head_dim} and "
                 f'`value_head_dim` {value_head_dim}; use attn_implementation="sdpa".'
+            )
+        score, window = self.config.attention_score, self.config.attention_window
+        known = ("eager",) if score == "additive" else ("eager", "sdpa", "flex_attention")
+        if attn_implementation is None and score == "additive":
+            attn_implementation = "eager"
+        if attn_implementation not in (None, *known) and (score == "additive" or window is not None):
+            raise ValueError(
+                f"attn_implementation={attn_implementation!r} cannot compute attention_score={score!r} with attention_window={window}; "
+                f"choose {' or '.join(map(repr, known))}."
             )
         return super()._check_and_adjust_attn_implementation(attn_implementation, *args, **kwargs)
 
@@ -142,6 +158,15 @@ class VaswaniStack(EmbeddedTokens, VaswaniPreTrainedModel):
         config._attn_implementation = implementation
         return config
 
+    def mask_of_itself(self, make: Callable[..., Any], attention_mask: torch.Tensor | None, config: VaswaniConfig, is_causal: bool) -> Any:
+        """The mask of self-attention: what `make` gives for `config` or, within a window, the real tokens, unless flex attention runs."""
+        if config.attention_window is None:
+            return make(config)
+        real = real_tokens(attention_mask)
+        if config._attn_implementation != "flex_attention":
+            return real
+        return make(config, and_mask_function=is_near(reach_of(config.attention_window, is_causal)))
+
 
 @replaceable
 class VaswaniEncoder(VaswaniStack):
@@ -177,7 +202,8 @@ class VaswaniEncoder(VaswaniStack):
             `last_hidden_state` `[B, S, D]`.
         """
         inputs_embeds = self.embed(input_ids, inputs_embeds)
-        mask = create_bidirectional_mask(self.config_of_masks(kwargs), inputs_embeds=inputs_embeds, attention_mask=attention_mask)
+        make = partial(create_bidirectional_mask, inputs_embeds=inputs_embeds, attention_mask=attention_mask)
+        mask = self.mask_of_itself(make, attention_mask, self.config_of_masks(kwargs), is_causal=False)
         x = self.add_positions(inputs_embeds, attention_mask)
         for layer in self.layers:
             x = layer(x, mask, **kwargs)
@@ -232,13 +258,16 @@ class VaswaniDecoder(VaswaniStack):
             )
         inputs_embeds = self.embed(input_ids, inputs_embeds)
         if use_cache and past_key_values is None:
-            past_key_values = EncoderDecoderCache(DynamicCache(), DynamicCache())
+            past_key_values = EncoderDecoderCache(self_attention_cache(self.config), DynamicCache())
         past = 0 if past_key_values is None else past_key_values.get_seq_length()
         own_cache = past_key_values
         if isinstance(past_key_values, EncoderDecoderCache):
             own_cache = past_key_values.self_attention_cache
         config = self.config_of_masks(kwargs)
-        causal_mask = create_causal_mask(config, inputs_embeds=inputs_embeds, attention_mask=attention_mask, past_key_values=own_cache)
+        if config.attention_window is not None:
+            check_cache(own_cache)
+        make = partial(create_causal_mask, inputs_embeds=inputs_embeds, attention_mask=attention_mask, past_key_values=own_cache)
+        causal_mask = self.mask_of_itself(make, attention_mask, config, is_causal=True)
         source_mask = create_bidirectional_mask(
             config,
             inputs_embeds=inputs_embeds,

@@ -25,6 +25,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "three embeddings": {"tie_word_embeddings": False},
     "embeddings as they are": {"scale_embedding": False, "layer_norm_eps": 1e-3},
     "biases, gelu": {"attention_bias": True, "activation_function": "gelu"},
+    "unscaled": {"attention_score": "dot_product", "attention_bias": True},
     "narrow heads": {"head_dim": 4},
     "narrow keys": {"head_dim": 4, "value_head_dim": 8, "attention_bias": True},
     "narrow values": {"head_dim": 16, "value_head_dim": 8},
@@ -287,4 +288,7 @@ def test_what_is_no_export_is_refused(saved: Saved, tmp_path: Path) -> None:
     other, _ = saved(activation_function="mish")
     with pytest.raises(ValueError, match="no activation function 'mish', only relu,"):
         export_ctranslate2(other, tmp_path / "out")
+    near, _ = saved(attention_window=4)
+    with pytest.raises(ValueError, match=r"CTranslate2 has no self-attention within a window of 4 positions, .* use it with this package"):
+        export_ctranslate2(near, tmp_path / "out")
     assert not (tmp_path / "out").exists()

@@ -20,6 +20,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "embeddings as they are": {"scale_embedding": False},
     "stacks that differ": {"encoder_layers": 1, "decoder_layers": 3},
     "one head": {"encoder_attention_heads": 1, "decoder_attention_heads": 1},
+    "unscaled": {"attention_score": "dot_product", "attention_bias": True},
     "ids to spare": {"vocab_size": 310},
 }
 
@@ -70,11 +71,12 @@ def test_without_a_correction_the_epsilon_would_show(saved: Saved, tmp_path: Pat
         ({"sinusoidal_layout": "tensor2tensor"}, "sinusoidal_layout='tensor2tensor'"),
         ({"position_offset": 2}, "position_offset=2"),
         ({"layer_norm_eps": 1e-3}, "0.001, which is too much"),
+        ({"attention_score": "additive", "attention_window": 8}, "no additive attention and no self-attention within a window of 8"),
     ],
 )
 def test_what_marian_cannot_express_is_refused(settings: dict[str, Any], reason: str, saved: Saved, tmp_path: Path) -> None:
     folder, _ = saved(**settings)
-    with pytest.raises(ValueError, match=f"Marian.*{reason}.*export it to CTranslate2"):
+    with pytest.raises(ValueError, match=f"Marian.*{reason}.*use it with this package"):
         export_marian(folder, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

@@ -21,6 +21,12 @@ def test_flops_by_hand() -> None:
     assert training_flops(config, 2, 3, 5, 7) == 6 * (2 * (encoder + decoder) + 7 * 11 * 4)
 
 
+def test_a_window_bounds_the_pairs_of_self_attention() -> None:
+    whole, near = (VaswaniConfig.from_preset("tiny", vocab_size=300, attention_window=window) for window in (None, 6))
+    pairs = whole.encoder_layers * 7 * (7 - 6)  # a target of 5 tokens is within the window
+    assert training_flops(whole, 2, 7, 5, 10) - training_flops(near, 2, 7, 5, 10) == 6 * 2 * pairs * 2 * whole.d_model
+
+
 def test_flops_follow_torchs_own_counter() -> None:
     config = VaswaniConfig.from_preset("tiny", vocab_size=300)
     loss = TranslationLoss(VaswaniForConditionalGeneration(config), smoothing=0.1)

@@ -39,6 +39,8 @@ TOKENIZERS = (
 TOKENIZER_FILES = (*(name for names in TOKENIZERS for name in names), "target_vocab.json")
 CODE_FILES = (
     "configuration_vaswani.py",
+    "additive_score.py",
+    "attention_window.py",
     "layers.py",
     "modeling_vaswani.py",
     "parallel_heads.py",

@@ -21,7 +21,7 @@ from ..layers import VaswaniAttention, sinusoids
 from ..modeling_vaswani import VaswaniStack
 from ..shortlist import NOTHING
 from .ctranslate2 import VMAP
-from .original import Original, read_original
+from .original import Original, check_attention, read_original
 
 QUANTIZATIONS = ("int8", "int8_float32", "bfloat16", "float16")
 """What the weights may be stored in, besides float32."""
@@ -58,7 +58,7 @@ def export_ctranslate2(folder: str | Path, out: str | Path, quantization: str | 
     Raises:
         FileNotFoundError: `folder` does not exist, or a file is missing in it.
         FileExistsError: there is something at `out`.
-        ValueError: there is no such quantization, `folder` holds another kind of model, or CTranslate2 lacks its activation.
+        ValueError: there is no such quantization, `folder` holds another kind of model, or CTranslate2 lacks its activation or attention.
     """
     if quantization is not None and quantization not in QUANTIZATIONS:
         raise ValueError(f"There is no quantization {quantization!r}; choose one of {', '.join(QUANTIZATIONS)}, or none for float32.")
@@ -93,10 +93,11 @@ def ctranslate2_specification(original: Original) -> transformer_spec.Transforme
     """The whole model in CTranslate2's terms.
 
     Raises:
-        ValueError: CTranslate2 does not have the activation function.
+        ValueError: CTranslate2 does not have the activation function, or the model's kind of attention.
     """
     model = original.model
     config: Any = model.config  # its widths and token ids are all set
+    check_attention(config, "CTranslate2")
     if config.activation_function not in ACTIVATIONS:
         raise ValueError(f"CTranslate2 has no activation function {config.activation_function!r}, only {', '.join(ACTIVATIONS)}.")
     common = {

@@ -23,7 +23,7 @@ from ..files.json_files import read_json, write_json
 from ..layers import VaswaniAttention
 from ..modeling_vaswani import VaswaniForConditionalGeneration, VaswaniStack
 from .length_penalty import GNMT_AS_POWER
-from .original import Original, read_original
+from .original import Original, check_attention, read_original
 
 EPSILON = 1e-5
 """What Marian's layer normalisations add to a variance; its configuration has no word for it."""
@@ -71,6 +71,7 @@ def export_marian(folder: str | Path, out: str | Path) -> Path:
 def check_expressible(config: VaswaniConfig) -> None:
     """Raise a `ValueError` where Marian has no setting for what the model is."""
     instead = "export it to CTranslate2, or use it with this package or the code in its folder"
+    check_attention(config, "Marian")
     for heads in (config.encoder_attention_heads, config.decoder_attention_heads):
         if not config.head_dim == config.value_head_dim == config.d_model / heads:
             raise ValueError(
@@ -158,8 +159,11 @@ def _layer(
 
 
 def _attention(name: str, attention: VaswaniAttention, reads: float, order: torch.Tensor) -> Tensors:
+    queries = _reading(f"{name}.q_proj", attention.q_proj, reads, order)
+    if attention.config.attention_score == "dot_product":  # Marian divides
+        queries = {part: tensor * math.sqrt(attention.head_dim) for part, tensor in queries.items()}
     return {
-        **_reading(f"{name}.q_proj", attention.q_proj, reads, order),
+        **queries,
         **_reading(f"{name}.k_proj", attention.k_proj, reads, order),
         **_reading(f"{name}.v_proj", attention.v_proj, reads, order),
         **_writing(f"{name}.out_proj", attention.out_proj, reads, order),

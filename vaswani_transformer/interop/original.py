@@ -46,6 +46,18 @@ class Original:
         settings.save_pretrained(folder)
 
 
+def check_attention(config: VaswaniConfig, engine: str) -> None:
+    """Raise a `ValueError` if the model attends in a way for which `engine` has no code."""
+    lacking = {
+        "additive attention": config.attention_score == "additive",
+        f"self-attention within a window of {config.attention_window} positions": config.attention_window is not None,
+    }
+    if names := [name for name, is_asked in lacking.items() if is_asked]:
+        raise ValueError(
+            f"{engine} has no {' and no '.join(names)}, which this model has; use it with this package or the code in its folder."
+        )
+
+
 def _in_order(vocabulary: dict[str, int], entries: int) -> list[str]:
     names = {number: name for name, number in vocabulary.items()}
     return [names.get(number, f"<unused {number}>") for number in range(entries)]

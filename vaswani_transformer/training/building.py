@@ -28,7 +28,7 @@ def build_model(recipe: Recipe, vocab_size: int, device: torch.device, initial: 
         model = VaswaniForConditionalGeneration.from_pretrained(initial, **recipe.model)
         recipe.check_dropout(model.config)
     # Fusing gains little for short sentences, and on CPUs SDPA in bfloat16 is several times slower than the plain products
-    attention = "eager" if device.type == "cpu" else "sdpa"
+    attention = "eager" if device.type == "cpu" or model.config.attention_score == "additive" else "sdpa"
     model.set_attn_implementation(attention)
     if device.type == "cpu":
         use_bit_dropout(model)

@@ -14,9 +14,10 @@ def training_flops(
         6 * (encoder layers * (S * P_enc + S^2 * A_enc) + decoder layers * (T * P_dec + S * P_cross + (T^2 + T * S) * A_dec)) * sentences
           + 6 * target vocabulary * d_model * target tokens
 
-    with S and T the padded lengths, A = H * (d_k + d_v), P_enc = 2 * d_model * (A_enc + d_ff) and so on. Padding inside a batch is computed
-    and so counted; only the projection to the vocabulary leaves it out. Parallel heads add their two products and the projection
-    of what they propose. Not counted: normalisation, softmax, activations, optimizer.
+    with S and T the padded lengths, A = H * (d_k + d_v), P_enc = 2 * d_model * (A_enc + d_ff) and so on. With an `attention_window` of r,
+    S * min(S, r) and T * min(T, r) take the place of the squares. Padding inside a batch is computed and so counted; only the projection
+    to the vocabulary leaves it out. Parallel heads add their two products and the projection of what they propose. Not counted:
+    normalisation, softmax, activations, optimizer.
 
     Args:
         config: the architecture.
@@ -35,9 +36,10 @@ def training_flops(
     encoder_weights = config.d_model * (2 * encoder_heads + 2 * config.encoder_ffn_dim)
     decoder_weights = config.d_model * (3 * decoder_heads + 2 * config.decoder_ffn_dim)
     cross_weights = config.d_model * decoder_heads
-    encoder = config.encoder_layers * (source_length * encoder_weights + source_length**2 * encoder_heads)
+    near_source, near_target = (min(length, config.attention_window or length) for length in (source_length, target_length))
+    encoder = config.encoder_layers * (source_length * encoder_weights + source_length * near_source * encoder_heads)
     decoder = config.decoder_layers * (
-        target_length * decoder_weights + source_length * cross_weights + (target_length**2 + target_length * source_length) * decoder_heads
+        target_length * decoder_weights + source_length * cross_weights + target_length * (near_target + source_length) * decoder_heads
     )
     projection, heads = config.decoder_entries * config.d_model, config.parallel_heads - 1
     # A target of T tokens has T - 1 that are 2 ahead, T - 2 that are 3 ahead and so on
