@@ -116,6 +116,15 @@ class RunFolder:
         return self.path / "attention.png"
 
     @property
+    def limits(self) -> Path:
+        """What the model cannot do, as far as it has been measured."""
+        return self.path / "limits"
+
+    def limit(self, name: str) -> Path:
+        """The result of one such measurement, such as `noise`."""
+        return self.limits / f"{name}.json"
+
+    @property
     def report(self) -> Path:
         """The whole course of the training as one page."""
         return self.path / "report.html"

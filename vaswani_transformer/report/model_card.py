@@ -1,8 +1,9 @@
 """The model card: the facts in a run's files, in the words of `model_cards/template.md`.
 
 The card owns no number. Architecture comes from `config.json`, search from `generation_config.json`, data and optimisation
-from `recipe.yaml`, results from `evaluation.json`, costs from the files of cleaning and training, and what the attention heads do from
-`heads.json`, where it has been measured. A missing value is an error that names the file.
+from `recipe.yaml`, results from `evaluation.json`, costs from the files of cleaning and training, what the attention heads do from
+`heads.json`, and what the model cannot do from the folder `limits`, where these have been measured. A missing value is an error that names
+the file.
 """
 
 import math
@@ -26,6 +27,9 @@ from ..recipe import Recipe, load_recipe
 from ..run_folder import TRANSFER, RunFolder
 from . import markdown
 from .curves import draw_curves
+
+LIMITS = ("noise", "sources", "gender", "senses")
+"""The measurements of `RunFolder.limits` that a card shows."""
 
 _METRIC_NAMES = {"sacrebleu": "sacreBLEU", "chrf": "chrF", "paper_bleu": "BLEU as in the paper"}
 _HUB_METRICS = {"sacrebleu": "sacrebleu", "chrf": "chrf", "paper_bleu": "bleu"}
@@ -94,7 +98,8 @@ def render_card(run: RunFolder, *, model_id: str | None = None, pictures: Pictur
 
     Raises:
         FileNotFoundError: a stage has not run yet; the sentence says which.
-        ValueError: a file lacks a value that the card needs, or the scores, or the measures of the heads, do not belong to the weights.
+        ValueError: a file lacks a value that the card needs, or the scores, or what was measured of heads or limits, do not belong to the
+            weights.
     """
     recipe = load_recipe(_written(run.recipe, "train first"), in_run_folder=True)
     evaluation = _read(run.evaluation, f"evaluate the run first (vaswani evaluate {run.path})")
@@ -127,6 +132,7 @@ def render_card(run: RunFolder, *, model_id: str | None = None, pictures: Pictur
             parameters=count_parameters(weights),
             weight_bytes=weights.stat().st_size,
             heads=_heads(run, weights),
+            limits=_limits(run, weights),
             kinds=KINDS,
             measures=MEASURES,
             sure=SURE,
@@ -257,6 +263,20 @@ def _heads(run: RunFolder, weights: Path) -> Facts | None:
     for picture in (run.heads_picture, run.attention_picture):
         _written(picture, again)
     return heads
+
+
+def _limits(run: RunFolder, weights: Path) -> dict[str, Facts | None] | None:
+    """What has been measured of these weights' limits, None for what has not; None if nothing has."""
+    found: dict[str, Facts | None] = dict.fromkeys(LIMITS)
+    for name in LIMITS:
+        file = run.limit(name)
+        if file.is_file():
+            again = f"measure it again (python -m benchmarks.limits {name} {run.path})"
+            limit = _read(file, again)
+            if limit["weights_sha256"].get(weights.name) != file_sha256(weights):
+                raise ValueError(f"{file} was made with other weights than {weights}; {again}, or remove that file.")
+            found[name] = limit
+    return found if any(found.values()) else None
 
 
 def _facts(value: Any, origin: str) -> Any:

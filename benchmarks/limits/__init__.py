@@ -1,0 +1,1 @@
+"""What a translator cannot do, measured: noise, sources that are none, the gender of professions, words of several senses."""

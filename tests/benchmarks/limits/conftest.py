@@ -1,0 +1,3 @@
+from tests.finished_run import finished_run, run
+
+__all__ = ["finished_run", "run"]
