@@ -5,6 +5,9 @@ import torch
 from typer.testing import CliRunner
 
 from vaswani_transformer.__main__ import app
+from vaswani_transformer.configuration_vaswani import VaswaniConfig
+from vaswani_transformer.training.cost import training_flops
+from vaswani_transformer.training.memory_cost import parameters, training_memory
 
 
 def told(**environment: str) -> dict[str, str]:
@@ -32,3 +35,23 @@ def test_a_type_that_cannot_be_packed_is_not_offered(monkeypatch: pytest.MonkeyP
     facts = told()
     assert facts["bfloat16 (oneDNN)"] == "no"
     assert "bfloat16" not in facts["translate on"]
+
+
+def test_the_cost_of_a_model_at_a_length() -> None:
+    shown = CliRunner().invoke(app, ["info", "--model", "base", "--length", "4096"])
+    assert shown.exit_code == 0, shown.output
+    facts = {line[:20].strip(): line[21:] for line in shown.stdout.splitlines()}
+    assert facts["lengths"].startswith("1 x 4,096 source")
+    config = VaswaniConfig.from_preset("base")
+    assert f"{parameters(config):,} parameters" in facts["model"]
+    assert f"{training_flops(config, 1, 4096, 4096, 4096):.3g}" in facts["train: FLOPs"]
+    kept = training_memory(config, 1, 4096, 4096)
+    assert f"kept {kept.states / 2**30:.2f}" in facts["train: memory"]
+    assert float(facts["train: memory"].split()[0]) >= round(kept.total / 2**30, 2)
+
+
+def test_costs_need_a_length_and_a_model_of_ours() -> None:
+    alone = CliRunner().invoke(app, ["info", "--model", "base"])
+    assert alone.exit_code == 2 and "belong together" in alone.output
+    absent = CliRunner().invoke(app, ["info", "--length", "10"])
+    assert absent.exit_code == 2

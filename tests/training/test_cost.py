@@ -6,7 +6,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from vaswani_transformer.configuration_vaswani import VaswaniConfig
 from vaswani_transformer.modeling_vaswani import VaswaniForConditionalGeneration
-from vaswani_transformer.training.cost import training_flops
+from vaswani_transformer.training.cost import training_flops, translation_flops
 from vaswani_transformer.training.loss import TranslationLoss, target_positions
 
 
@@ -41,3 +41,17 @@ def test_the_softmax_has_as_many_classes_as_the_target_has_entries() -> None:
     sizes = {"vocab_size": 300, "tie_word_embeddings": False}
     joint, own = (VaswaniConfig.from_preset("tiny", **sizes, target_vocab_size=entries) for entries in (None, 100))
     assert training_flops(joint, 2, 7, 5, 10) - training_flops(own, 2, 7, 5, 10) == 6 * 200 * joint.d_model * 10
+
+
+def test_flops_of_a_search_by_hand() -> None:
+    """As above, one sentence, two beams, a token at a time: the first sees one position, the fifth five."""
+    config = VaswaniConfig(
+        vocab_size=11, d_model=4, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2,
+        decoder_attention_heads=2, encoder_ffn_dim=8, decoder_ffn_dim=8,
+    )  # fmt: skip
+    once = 3 * (4 * 16 + 64) + 3 * 3 * 2 * 4 + 3 * (2 * 16)
+    each = 5 * (4 * 16 + 2 * 16 + 64) + ((1 + 2 + 3 + 4 + 5) + 5 * 3) * 2 * 4 + 5 * 11 * 4
+    assert translation_flops(config, 1, 3, 5, beams=2) == pytest.approx(2 * (once + 2 * each))
+    assert translation_flops(config, 7, 3, 5, beams=2) == pytest.approx(7 * 2 * (once + 2 * each))
+    config.attention_window = 3  # of the source all three, of the target 1, 2, 3, 3 and 3
+    assert translation_flops(config, 1, 3, 5, beams=2) == pytest.approx(2 * (once + 2 * (each - 3 * 2 * 4)))

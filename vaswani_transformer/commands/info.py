@@ -4,7 +4,9 @@ import os
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import get_args
+from typing import Annotated, get_args
+
+import typer
 
 _PACKAGES = ("torch", "transformers", "tokenizers", "accelerate", "ctranslate2", "peft", "sentencepiece")
 _VARIABLES = (
@@ -13,14 +15,70 @@ _VARIABLES = (
 )
 """Those that change what this command tells."""
 
+_LIMIT = 24 * 2**30
 
-def info() -> None:
+
+def info(
+    model: Annotated[
+        str | None,
+        typer.Option(metavar="MODEL", help="Predict the cost of this model: tiny, base, big, a folder, or a repository of the Hub."),
+    ] = None,
+    length: Annotated[int | None, typer.Option(min=1, metavar="N", help="With --model: tokens of a source, and of its target.")] = None,
+    sentences: Annotated[
+        int, typer.Option(min=1, metavar="N", help="With --model: pairs of a micro-batch, or sentences translated at once.")
+    ] = 1,
+    beams: Annotated[int, typer.Option(min=1, metavar="N", help="With --model: hypotheses of a sentence.")] = 4,
+) -> None:
     """Show versions, devices and what will be used on this machine.
 
+    \b
+    vaswani info
+    vaswani info --model base --length 4096
+
     Paste it into a report of a problem.
+
+    With --model it predicts instead: memory and floating point operations of one update and of one translation at a length, in float32 on a
+    CPU, and the longest texts that 24 GiB would train on.
     """
-    for name, value in {**_software(), **_machine(), **_uses()}.items():
+    if (model is None) != (length is None):
+        raise typer.BadParameter("--model and --length belong together: what a model costs depends on the length.")
+    facts = {**_software(), **_machine(), **_uses()} if model is None or length is None else _costs(model, length, sentences, beams)
+    for name, value in facts.items():
         print(f"{name:<20} {value}")
+
+
+def _costs(model: str, length: int, sentences: int, beams: int) -> dict[str, str]:
+    from transformers import AutoConfig
+
+    from ..configuration_vaswani import PRESETS, VaswaniConfig
+    from ..training.cost import training_flops, translation_flops
+    from ..training.memory_cost import Memory, longest_that_fits, parameters, training_memory, translation_memory
+    from ..training.process_memory import process_bytes
+
+    config = VaswaniConfig.from_preset(model) if model in PRESETS else AutoConfig.from_pretrained(model)
+    if not isinstance(config, VaswaniConfig):
+        raise ValueError(f"{model} is a {config.model_type} model; the formulas for cost know this package's own models only.")
+    libraries = process_bytes("VmRSS") or 0  # all that a training imports is imported now
+
+    def told(memory: Memory) -> str:
+        parts = f"weights {_gib(memory.lasting)}, kept {_gib(memory.states)}, passing {_gib(memory.passing)}, libraries {_gib(libraries)}"
+        return f"{_gib(memory.total + libraries)} GiB ({parts})"
+
+    lengths = sentences, length, length
+    longest = longest_that_fits(config, _LIMIT - libraries, sentences)
+    return {
+        "model": f"{model}, {parameters(config):,} parameters, {config.decoder_entries:,} target entries",
+        "lengths": f"{sentences} x {length:,} source and as many target tokens, padding included",
+        "train: memory": told(training_memory(config, *lengths)),
+        "train: FLOPs": f"{training_flops(config, *lengths, sentences * length):.3g} an update, forward and backward",
+        "translate: memory": told(translation_memory(config, *lengths, beams)),
+        "translate: FLOPs": f"{translation_flops(config, *lengths, beams):.3g}, with {beams} beams",
+        "24 GiB train to": f"{longest:,} tokens a side",
+    }
+
+
+def _gib(size: int) -> str:
+    return f"{size / 2**30:.2f}"
 
 
 def _software() -> dict[str, str]:

@@ -52,3 +52,30 @@ def training_flops(
             - 2.0 * (projection * proposed + heads * config.decoder_ffn_dim * config.d_model * target_tokens)
         )
     return 6.0 * (sentences * (encoder + decoder) + projection * target_tokens + of_heads)
+
+
+def translation_flops(config: VaswaniConfig, sentences: int, source_length: int, target_length: int, beams: int = 4) -> float:
+    """Floating point operations of a search, counted as those of a training, but forward only.
+
+    The encoder and the keys and values of the source are computed once a sentence, all else for each hypothesis and each token it gets:
+
+        2 * sentences * (encoder layers * (S * P_enc + S^2 * A_enc) + decoder layers * S * P_cross
+          + beams * (decoder layers * (T * P_dec + (T * (T + 1) / 2 + T * S) * A_dec) + T * target vocabulary * d_model))
+
+    With an `attention_window`, a token sees no more than that.
+
+    Args:
+        config: the architecture.
+        sentences: texts to translate.
+        source_length: tokens of the longest.
+        target_length: tokens that the search makes.
+        beams: hypotheses of a sentence.
+    """
+    # A training's count is three times that of a forward pass, and in it each token sees as many targets as the last one does.
+    encoder = training_flops(config, 1, source_length, 0, 0) / 3
+    decoder = training_flops(config, 1, source_length, target_length, target_length) / 3 - encoder
+    near = min(target_length, config.attention_window or target_length)
+    assert config.head_dim is not None and config.value_head_dim is not None  # the configuration resolves them
+    heads = config.decoder_attention_heads * (config.head_dim + config.value_head_dim)
+    unseen = 2 * config.decoder_layers * heads * near * (near - 1) / 2
+    return sentences * (encoder + beams * (decoder - unseen))
