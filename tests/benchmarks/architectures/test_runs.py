@@ -1,0 +1,95 @@
+"""Which runs are made, from which files, and what is done when the command comes again."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.architectures import runs
+from benchmarks.architectures.runs import Plan, best_peak, compare_systems, length_edges
+from tests.benchmarks.test_levers import RECIPE
+from vaswani_transformer.data.builtin.corpus import builtin_pairs
+from vaswani_transformer.files.json_files import read_json
+
+SCORES = {"nll_as_it_comes": 9.0, "validation_tokens": 100, "width": 18, "vocabulary": 280, "matrices": {"encoder": 10, "decoder": 20}}
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> Path:
+    pairs = list(builtin_pairs("train", 60))
+    for name, chosen in (("train", pairs[:50]), ("dev", pairs[50:])):
+        for side, texts in zip(("en", "de"), zip(*chosen, strict=True), strict=True):
+            (tmp_path / f"{name}.{side}").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+    file = tmp_path / "small.yaml"
+    file.write_text(RECIPE, encoding="utf-8")
+    return file
+
+
+def eole(jobs: list[dict[str, Any]], nats: dict[float, float]) -> Any:
+    """A stand-in for eole's program: it repeats the source's pieces, and its loss is that of its learning rate."""
+
+    def run(python: Path, module: str, arguments: list[str], log: Path) -> None:
+        job = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
+        jobs.append(job)
+        Path(job["translations"]).write_text(Path(job["sources"]).read_text(encoding="utf-8"), encoding="utf-8")
+        positions = {"source_positions": 3, "target_positions": 4, "pairs": 12, "target_tokens": job["target_tokens"]}
+        result = {**SCORES, "parameters": job["parameters"], "updates": 5, "counted": positions, "curve": [], "nll": nats[job["peak"]]}
+        (Path(job["folder"]) / "result.json").write_text(json.dumps(result), encoding="utf-8")
+
+    return run
+
+
+def test_each_system_chooses_its_rate_and_repeats_it(recipe: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs: list[dict[str, Any]] = []
+    monkeypatch.setattr(runs, "run_in", eole(jobs, {0.001: 3.0, 0.002: 2.0}))
+    plan = Plan(str(recipe), 4, (0.001, 0.002), (1, 2), recipe.parent / "out", Path("python"), systems=("transformer", "rnn"))
+    *_, results = compare_systems(plan)
+    made = [(run["system"], run["peak"], run["seed"]) for run in results["runs"]]
+    assert made[3:] == [("rnn", 0.001, 1), ("rnn", 0.002, 1), ("rnn", 0.002, 2)]
+    assert made[:2] == [("transformer", 0.001, 1), ("transformer", 0.002, 1)] and made[2][::2] == ("transformer", 2)
+    ours, rnn = results["runs"][0], results["runs"][3]
+    assert rnn["target_tokens"] == ours["target_tokens"] and rnn["parameters"] == ours["parameters"]
+    assert ours["cpu_seconds"] > 0 and len(ours["curve"]) == 4
+    # Pieces are our tokenizer's, and joined again they are the source itself
+    sources = (recipe.parent / "dev.en").read_text(encoding="utf-8")
+    assert (plan.folder("rnn", 0.001, 1) / "translations.txt").read_text(encoding="utf-8") == sources
+    pieces = Path(jobs[0]["settings"]["data"]["valid"]["path_tgt"]).read_text(encoding="utf-8").splitlines()
+    entries = set(Path(jobs[0]["settings"]["src_vocab"]).read_text(encoding="utf-8").replace("\t1", "").splitlines())
+    assert len(pieces) == 10 and {piece for line in pieces for piece in line.split()} <= entries
+    monkeypatch.setattr(runs, "run_in", lambda *arguments: pytest.fail("run again"))
+    monkeypatch.setattr(runs, "train", lambda *arguments: pytest.fail("trained again"))
+    assert list(compare_systems(plan))[-1] == results
+    _refuses_other_settings(plan)
+
+
+def _refuses_other_settings(plan: Plan) -> None:
+    job = plan.folder("rnn", 0.001, 1) / "job.json"
+    job.write_text(json.dumps(read_json(job) | {"checkpoints": 3}), encoding="utf-8")
+    with pytest.raises(ValueError, match="holds a run with other settings"):
+        list(compare_systems(plan))
+
+
+def test_without_ours_there_is_no_budget(recipe: Path) -> None:
+    plan = Plan(str(recipe), 4, (0.001,), (1,), recipe.parent / "out", Path("python"), systems=("rnn",))
+    with pytest.raises(ValueError, match="name `transformer` among the systems"):
+        list(compare_systems(plan))
+
+
+def test_a_run_that_diverged_is_never_the_best() -> None:
+    nats = [("a", 0.1, float("nan")), ("a", 0.2, 5.0), ("b", 0.1, 1.0)]
+    assert best_peak([dict(zip(("system", "peak", "nll"), run, strict=True)) for run in nats], "a") == 0.2
+
+
+def test_classes_of_length_hold_about_as_many_each() -> None:
+    assert length_edges(list(range(5, 25))) == [(5, 9), (10, 14), (15, 19), (20, 24)]
+    assert length_edges([7, 7, 7, 7, 9]) == [(7, 7), (8, 9)]
+
+
+def test_the_peak_is_reached_and_the_last_checkpoint_counts(recipe: Path) -> None:
+    plan = Plan(str(recipe), 40, (0.003,), (5,), recipe.parent / "out", Path("python"))
+    found = plan.recipe_of(0.003, 5)
+    warmup, width = found.training.warmup_updates, found.model_config().d_model
+    assert found.training.learning_rate_scale * width**-0.5 * warmup**-0.5 == pytest.approx(0.003)
+    assert (found.training.updates, found.training.seed, found.training.average_checkpoints) == (40, 5, 1)
+    assert found.training.validate_every == 4
