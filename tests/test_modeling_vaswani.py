@@ -308,6 +308,15 @@ def test_flex_equals_eager_attention(settings: dict[str, Any]) -> None:
         assert_close(logits_under_every_mask(tiny_model("flex_attention", **settings)), expected)
 
 
+def test_without_residual_connections_a_layer_adds_nothing() -> None:
+    layer, x = tiny_model(residual_connections=False).model.encoder.layers[0], torch.randn(2, 3, TINY["d_model"])
+    with torch.no_grad():
+        normed = layer.self_attn_layer_norm(layer.self_attn(x)[0])
+        expected = layer.final_layer_norm(layer.fc2(torch.relu(layer.fc1(normed))))
+        assert_close(layer(x), expected)
+        assert differ(layer(x), tiny_model().model.encoder.layers[0](x))
+
+
 # Caches
 
 
@@ -322,7 +331,7 @@ def empty_cache(kind: str, model: Model) -> EncoderDecoderCache:
 
 @pytest.mark.parametrize("kind", ["dynamic", "static"])
 @pytest.mark.parametrize("steps", [[1, 1, 1, 1], [2, 1, 1], [1, 3], [4]])
-@pytest.mark.parametrize("settings", [{}, {"value_head_dim": 8, "encoder_layers": 1, "decoder_layers": 3}])
+@pytest.mark.parametrize("settings", [{}, {"value_head_dim": 8, "encoder_layers": 1, "decoder_layers": 3, "residual_connections": False}])
 def test_decoding_with_a_cache_equals_decoding_without(kind: str, steps: list[int], settings: dict[str, Any]) -> None:
     model = tiny_model(**settings)
     cache, logits = empty_cache(kind, model), []

@@ -165,6 +165,7 @@ def can_run_bare(model: Any) -> bool:
         and model.config.head_dim == model.config.value_head_dim
         and model.config.attention_score != "additive"
         and model.config.attention_window is None
+        and model.config.residual_connections
         and _attends_as_written(model.config._attn_implementation)
     )
 

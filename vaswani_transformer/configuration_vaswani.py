@@ -83,6 +83,7 @@ class VaswaniConfig(PreTrainedConfig):
             1 / sqrt(d_k), or `"additive"`, a feed-forward network with one hidden layer of d_k units a head (section 3.2.1).
         attention_window: r, the positions that self-attention sees around each one, itself included (section 4): r // 2 before it and
             (r - 1) // 2 after it in the encoder, and the last r in the decoder; `None` means all.
+        residual_connections: whether each sub-layer's output is added to its input (section 3.1).
         layer_norm_eps: the epsilon of every layer normalisation.
         position_embedding_type: `"sinusoidal"` (section 3.5) or `"learned"` (Table 3, row E).
         sinusoidal_layout: `"interleaved"` as the paper prints it; `"concatenated"`, the same frequencies with
@@ -129,6 +130,7 @@ class VaswaniConfig(PreTrainedConfig):
     attention_bias: bool = False
     attention_score: Literal["scaled_dot_product", "dot_product", "additive"] = "scaled_dot_product"
     attention_window: int | None = None
+    residual_connections: bool = True
     layer_norm_eps: float = 1e-6
     position_embedding_type: Literal["sinusoidal", "learned"] = "sinusoidal"
     sinusoidal_layout: Literal["interleaved", "concatenated", "tensor2tensor"] = "interleaved"

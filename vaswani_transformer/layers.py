@@ -296,6 +296,7 @@ class VaswaniLayer(GradientCheckpointingLayer):
 
     def __init__(self, config: VaswaniConfig, ffn_dim: int) -> None:
         super().__init__()
+        self.adds_input = config.residual_connections
         self.dropout = nn.Dropout(config.dropout)
         self.activation_dropout = nn.Dropout(config.activation_dropout)
         self.activation_fn = activation(config.activation_function)
@@ -304,8 +305,9 @@ class VaswaniLayer(GradientCheckpointingLayer):
         self.final_layer_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
 
     def add_and_norm(self, norm: nn.LayerNorm, x: torch.Tensor, sublayer_output: torch.Tensor) -> torch.Tensor:
-        """LayerNorm(x + Dropout(Sublayer(x))), sections 3.1 and 5.4."""
-        return norm(x + self.dropout(sublayer_output))
+        """LayerNorm(x + Dropout(Sublayer(x))), sections 3.1 and 5.4; without residual connections, x is left out."""
+        kept = self.dropout(sublayer_output)
+        return norm(x + kept if self.adds_input else kept)
 
     def feed_forward(self, x: torch.Tensor) -> torch.Tensor:
         """Equation 2: max(0, x W1 + b1) W2 + b2."""

@@ -61,7 +61,15 @@ def variations(recipe: Recipe) -> list[Variation]:
         )
     config = recipe.model_config()
     base = Variation(BASE, "", "base", (), Published(4.92, 25.8, 65))
-    return [base, *_heads(config), *_key_widths(config), *_sizes(config), *_regularisation(config, recipe), *_positions()]
+    return [
+        base,
+        *_heads(config),
+        *_key_widths(config),
+        *_sizes(config),
+        *_regularisation(config, recipe),
+        *_positions(),
+        *_in_words(config),
+    ]
 
 
 def _model(**settings: object) -> tuple[str, ...]:
@@ -123,3 +131,22 @@ def _positions() -> Iterator[Variation]:
     """Row E: learned positions in place of sinusoids."""
     settings = _model(position_embedding_type="learned")
     yield Variation("E_learned_positions", "E", "learned positions", settings, Published(4.92, 25.7))
+
+
+def _in_words(config: VaswaniConfig) -> Iterator[Variation]:
+    """What the paper says without figures, or takes for granted.
+
+    Section 3.2.1: for small d_k additive and unscaled dot-product attention perform similarly; for large d_k additive is better, because
+    dot products grow large, which the scaling counteracts. The largest d_k is that of a single head. Of restricted attention (section 4)
+    and of residual connections (section 3.1) the paper says nothing that a difference could agree with.
+    """
+    single = next(row for row in _heads(config))
+    unscaled, additive = _model(attention_score="dot_product"), _model(attention_score="additive")
+    yield Variation("unscaled", "3.2.1", "dot products, unscaled", unscaled)
+    yield Variation("additive", "3.2.1", "additive attention", additive, beside="unscaled", expected="same")
+    title = f"dot products, unscaled, {single.title}"
+    yield Variation("unscaled_1_head", "3.2.1", title, (*single.settings, *unscaled), beside=single.name, expected="worse")
+    title = f"additive attention, {single.title}"
+    yield Variation("additive_1_head", "3.2.1", title, (*single.settings, *additive), beside="unscaled_1_head", expected="better")
+    yield Variation("restricted", "4", "self-attention restricted to r = 4", _model(attention_window=4))
+    yield Variation("no_residuals", "3.1", "no residual connections", _model(residual_connections=False))

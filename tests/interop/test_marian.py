@@ -72,6 +72,7 @@ def test_without_a_correction_the_epsilon_would_show(saved: Saved, tmp_path: Pat
         ({"position_offset": 2}, "position_offset=2"),
         ({"layer_norm_eps": 1e-3}, "0.001, which is too much"),
         ({"attention_score": "additive", "attention_window": 8}, "no additive attention and no self-attention within a window of 8"),
+        ({"residual_connections": False}, "no layers without residual connections"),
     ],
 )
 def test_what_marian_cannot_express_is_refused(settings: dict[str, Any], reason: str, saved: Saved, tmp_path: Path) -> None:

@@ -47,10 +47,11 @@ class Original:
 
 
 def check_attention(config: VaswaniConfig, engine: str) -> None:
-    """Raise a `ValueError` if the model attends in a way for which `engine` has no code."""
+    """Raise a `ValueError` if the model attends in a way for which `engine` has no code, or lacks residual connections."""
     lacking = {
         "additive attention": config.attention_score == "additive",
         f"self-attention within a window of {config.attention_window} positions": config.attention_window is not None,
+        "layers without residual connections": not config.residual_connections,
     }
     if names := [name for name, is_asked in lacking.items() if is_asked]:
         raise ValueError(
