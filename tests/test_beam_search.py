@@ -14,7 +14,7 @@ from transformers import (
 from transformers.generation import GenerationMixin
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
-from vaswani_transformer.beam_search import Penalty, SentenceSearch, block_width, first_largest, greedy_search, largest
+from vaswani_transformer.beam_search import Penalty, SentenceSearch, bar, block_width, columns_of, first_largest, greedy_search, largest
 
 END = 2
 
@@ -24,11 +24,23 @@ END = 2
 def test_the_largest_sums(width: int, hypotheses: int) -> None:
     rows, shift = torch.randn(5, hypotheses, width), torch.randn(5, hypotheses)
     shift[1, -1] = -torch.inf
-    values, places = largest(rows, shift, 6)
-    expected = (rows + shift.unsqueeze(-1)).flatten(1).topk(min(6, hypotheses * width))
+    sums = rows + shift.unsqueeze(-1)
+    values, places = map(torch.tensor, largest(sums, 6))
+    expected = sums.flatten(1).topk(min(6, hypotheses * width))
     assert torch.equal(values, expected.values)
     is_there = values > -torch.inf
     assert torch.equal(places[is_there], expected.indices[is_there])
+
+
+def test_an_end_is_barred_until_enough_tokens_stand_before_it() -> None:
+    scores = torch.zeros(2, 3, 5)
+    by_column = columns_of({2: 4, 9: 1, 7: 3}, [0, 2, 3, 7, 0])
+    assert by_column == {1: 4, 3: 3}
+    bar(scores, by_column, 3)
+    assert scores[..., 1].isneginf().all()
+    assert (scores[..., [0, 2, 3, 4]] == 0).all()
+    bar(scores, columns_of({4: 1}, None), 0)
+    assert scores[..., 4].isneginf().all()
 
 
 @pytest.mark.parametrize("width", [1, 7, 97, 300, 1_021, 4_096])

@@ -5,12 +5,11 @@ At batch 1, Python takes longer to walk through the modules than the matrix prod
 Shapes: B sentences, T tokens of each, H heads, D = d_model, K = d_k = d_v.
 """
 
-from types import NoneType
 from typing import Any, NamedTuple, TypeVar
 
 import torch
-from torch import nn
-from torch.nn.functional import layer_norm, linear, scaled_dot_product_attention
+from torch import embedding, layer_norm, nn
+from torch.nn.functional import linear, scaled_dot_product_attention
 from torch.nn.modules.module import _has_any_global_hook
 from transformers.activations import ACT2CLS
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
@@ -69,7 +68,7 @@ def attend(
     scaling: float,
 ) -> torch.Tensor:
     """Attention of queries `[B, H, T, K]` to keys and values `[B, H, positions, K]`, the heads side by side, `[B * T, H * K]`."""
-    if len(queries) < MANY_SENTENCES or queries.device.type != "cpu":
+    if queries.shape[0] < MANY_SENTENCES or queries.device.type != "cpu":
         found = scaled_dot_product_attention(queries, keys, values, attn_mask=mask, scale=scaling)
     else:
         found, _ = attention(queries, keys, values, mask, scaling)
@@ -84,6 +83,11 @@ def bare(module: nn.Module) -> Function:
     if type(module) is nn.LayerNorm:
         shape, scale, shift, eps = module.normalized_shape, module.weight, module.bias, module.eps
         return lambda x: layer_norm(x, shape, scale, shift, eps)
+    if type(module) is nn.Embedding and module.max_norm is None:
+        table = module.weight
+        return lambda tokens: embedding(table, tokens)
+    if type(module) is PackedLinear and not module.offset:
+        return module.without_offset()
     if type(module) is nn.ReLU:
         return torch.relu
     return module.forward
@@ -154,7 +158,9 @@ def is_as_written(model: nn.Module) -> bool:
         own, written = vars(part), WRITTEN.get(type(part))
         if written is None or not (_is_quiet(own, written) and _has_methods_of(written, part)) or own.get("config", config) is not config:
             return False
-        parts.extend(child for child in own["_modules"].values() if child is not None)
+        for child in own["_modules"].values():
+            if child is not None:
+                parts.append(child)
     return True
 
 
@@ -180,11 +186,15 @@ def _is_quiet(own: dict[str, Any], written: Written) -> bool:
     """Whether the module with these attributes only calls `forward`: in evaluation mode, with ordinary weights and no hooks."""
     if (own["training"] and written.heeds_training) or "_compiled_call_impl" in own:
         return False
-    for hook in (*own["_forward_hooks"].values(), *own["_forward_pre_hooks"].values()):
-        # transformers leaves its own hooks in place once outputs were recorded; they do nothing unless outputs are recorded again.
-        if getattr(hook, "__module__", None) != "transformers.utils.output_capturing":
+    if own["_forward_hooks"] or own["_forward_pre_hooks"]:
+        for hook in (*own["_forward_hooks"].values(), *own["_forward_pre_hooks"].values()):
+            # transformers leaves its own hooks in place once outputs were recorded; they do nothing unless outputs are recorded again.
+            if getattr(hook, "__module__", None) != "transformers.utils.output_capturing":
+                return False
+    for weight in own["_parameters"].values():  # noqa: SIM110 (a generator takes longer than the few weights)
+        if weight is not None and type(weight) is not nn.Parameter:
             return False
-    return all(type(weight) in (nn.Parameter, NoneType) for weight in own["_parameters"].values())
+    return True
 
 
 def _has_methods_of(written: Written, part: nn.Module) -> bool:

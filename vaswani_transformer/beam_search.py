@@ -10,9 +10,11 @@ one transfer; there a sentence's hypotheses are ordinary objects. Shapes: B sent
 
 import heapq
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import accumulate
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import torch
@@ -130,6 +132,7 @@ class GnmtBeamSearch:
         limits: Sequence[int],
         is_predictable: bool,
         forced_end: Sequence[int] = (),
+        earliest: Mapping[int, int] = MappingProxyType({}),
     ) -> None:
         """Begin.
 
@@ -138,6 +141,7 @@ class GnmtBeamSearch:
             limits: how many tokens each sentence may get.
             is_predictable: see `PREDICTABLE_PROCESSORS`.
             forced_end: the only tokens allowed as the last one of a sentence that reaches its limit; empty allows all.
+            earliest: how many tokens must stand before each of these end tokens.
         """
         self.steps, self.prompts, self.processors, self.criteria = steps, prompts, processors, criteria
         self.config, self.beams = config, config.num_beams
@@ -150,6 +154,8 @@ class GnmtBeamSearch:
         self.dtype = torch.float32
         self.recorder = StepRecorder(config)
         self.names: Sequence[int] | None = None if steps.columns is None else steps.columns.tolist()
+        self.earliest = columns_of(earliest, self.names)
+        self.length = 0
         self.searched = self.sentences
         self.can_shrink = not criteria and not self.recorder.is_on and is_predictable and steps.can_shrink
 
@@ -178,13 +184,14 @@ class GnmtBeamSearch:
             [filled([h.log_probability for h in s.open], logits.shape[1], -math.inf) for s in self.searched],
             dtype=self.dtype,
             device=logits.device,
-        )
-        best = largest(log_probs, so_far, self.beams * (1 + len(self.end_tokens)))
-        best_on_device = torch.stack([part.double() for part in best])
-        values, places = best_on_device.tolist()  # the step's one wait for the device
+        ).unsqueeze(-1)
+        is_own = not (self.processors or self.recorder.is_on)  # else somebody may have kept these scores
+        sums = log_probs.add_(so_far) if is_own else log_probs + so_far
+        values, places = largest(sums, self.beams * (1 + len(self.end_tokens)))
+        self.length += 1
         vocabulary = logits.shape[2]
-        origins = [[int(place) // vocabulary for place in row] for row in places]
-        chosen = [[int(place) % vocabulary for place in row] for row in places]
+        origins = [[place // vocabulary for place in row] for row in places]
+        chosen = [[place % vocabulary for place in row] for row in places]
         if self.names is not None:
             chosen = [[self.names[column] for column in row] for row in chosen]
         for i, (sentence, ends) in enumerate(zip(self.searched, self._ends(origins, chosen), strict=True)):
@@ -194,8 +201,8 @@ class GnmtBeamSearch:
 
     def _log_probabilities(self, logits: torch.Tensor) -> torch.Tensor:
         """Log-probabilities of all next tokens, `[B, K or 1, V]`, at least in float32, after the caller's rules."""
-        self.dtype = torch.promote_types(logits.dtype, torch.float32)
-        rows = logits.flatten(0, 1).to(self.dtype)
+        self.dtype = torch.float64 if logits.dtype is torch.float64 else torch.float32
+        rows = logits.reshape(-1, logits.shape[2]).to(self.dtype)
         # In place, because fresh memory for a vocabulary's scores costs as much as a third of the operation.
         log_probs = torch.log_softmax(rows, -1, out=None if self.recorder.is_on else rows)
         if self.processors:
@@ -204,6 +211,7 @@ class GnmtBeamSearch:
             if repeats > 1:
                 log_probs = log_probs.repeat_interleave(repeats, dim=0)
             log_probs = self.processors(ids, log_probs)[::repeats]
+        bar(log_probs, self.earliest, self.length)
         if self.forced_end:
             log_probs = self._with_forced_ends(log_probs.view(logits.shape)).flatten(0, 1)
         if self.recorder.is_on:
@@ -267,25 +275,50 @@ def filled(items: Sequence[Any], width: int, filler: Any = 0) -> list[Any]:
     return [*items, *[filler] * (width - len(items))]
 
 
-def largest(rows: torch.Tensor, shift: torch.Tensor, number: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """The `number` largest sums of a sentence's `rows` `[B, K, V]` and their `shift` `[B, K]`, largest first, `[B, number or K * V]`.
+def largest(sums: torch.Tensor, number: int) -> tuple[list[list[float]], list[list[int]]]:
+    """The `number` largest of each sentence's `sums` `[B, K, V]` (all, if they are fewer), largest first, on the host.
 
     Also returns their places among the sentence's K * V. Only the blocks with the largest maxima can hold them, so the vocabulary is read
     once and hardly sorted.
     """
-    if rows.shape[1] * rows.shape[2] <= HARDLY_ANY:
-        found = (rows + shift.unsqueeze(-1)).flatten(1)
-        return found.topk(min(number, found.shape[1]))
-    block = block_width(rows.shape[2])
-    blocks = rows.reshape(-1, block)
-    most = blocks.amax(-1).view(*shift.shape, -1) + shift.unsqueeze(-1)
-    count, most = most.shape[2], most.flatten(1)
+    sentences, hypotheses, width = sums.shape
+    if hypotheses * width <= HARDLY_ANY:
+        values, places = on_host(*sums.flatten(1).topk(min(number, hypotheses * width)))
+        return values, [[int(place) for place in row] for row in places]
+    block = block_width(width)
+    blocks = sums.reshape(-1, block)
+    most = blocks.amax(-1).view(sentences, -1)
     chosen = most.topk(min(number, most.shape[1])).indices
-    firsts = torch.arange(0, most.numel(), most.shape[1], device=rows.device).unsqueeze(-1)
-    entries = blocks.index_select(0, (chosen + firsts).flatten()).view(*chosen.shape, block)
-    sums = (entries + shift.gather(1, chosen // count).unsqueeze(-1)).flatten(1)
-    values, places = sums.topk(min(number, sums.shape[1]))
-    return values, chosen.gather(1, places // block) * block + places % block
+    firsts = torch.arange(0, most.numel(), most.shape[1], device=sums.device).unsqueeze(-1)
+    entries = blocks.index_select(0, (chosen + firsts).flatten()).view(sentences, -1)
+    values, within, blocks_of = on_host(*entries.topk(min(number, entries.shape[1])), chosen)
+    places = [
+        [int(own[int(place) // block]) * block + int(place) % block for place in row] for row, own in zip(within, blocks_of, strict=True)
+    ]
+    return values, places
+
+
+def on_host(*parts: torch.Tensor) -> list[list[list[Any]]]:
+    """The rows of each of `parts` `[B, any]` as lists of numbers; on an accelerator of floats, after one wait for all of them."""
+    if parts[0].device.type == "cpu":
+        return [part.tolist() for part in parts]
+    rows = torch.cat([part.double() for part in parts], dim=-1).tolist()
+    ends = list(accumulate(part.shape[-1] for part in parts))
+    return [[row[start:end] for row in rows] for start, end in zip([0, *ends], ends, strict=False)]
+
+
+def columns_of(earliest: Mapping[int, int], names: Sequence[int] | None) -> dict[int, int]:
+    """`earliest` by columns of the scores, which have these `names` if they are not the whole vocabulary."""
+    if names is None:
+        return dict(earliest)
+    return {names.index(token): least for token, least in earliest.items() if token in names}
+
+
+def bar(scores: torch.Tensor, earliest: Mapping[int, int], length: int) -> None:
+    """Forbid in `scores` `[..., V]` the end tokens that may not stand behind only `length` tokens; `earliest` is by column."""
+    for column, least in earliest.items():
+        if length < least:
+            scores.select(-1, column).fill_(-math.inf)
 
 
 def first_largest(rows: torch.Tensor) -> torch.Tensor:
@@ -309,6 +342,7 @@ def greedy_search(
     config: GenerationConfig,
     streamer: Any = None,
     forced_end: Sequence[int] = (),
+    earliest: Mapping[int, int] = MappingProxyType({}),
 ) -> torch.Tensor:
     """The likeliest token at every step, `[B, length]`; sentences leave the batch as they end or reach their limit.
 
@@ -318,8 +352,10 @@ def greedy_search(
         limits: how many tokens each sentence may get.
         streamer: gets every sentence's next token at every step, `[B]`; padding for sentences that have ended.
         forced_end: the first of these ends a sentence that reaches its limit.
+        earliest: how many tokens must stand before each of these end tokens.
     """
     end_tokens = end_tokens_of(config)
+    barred = columns_of(earliest, None if steps.columns is None else steps.columns.tolist())
     found: list[list[int]] = [[] for _ in limits]
     searched = list(range(len(limits)))
     logits = steps.first()
@@ -327,7 +363,9 @@ def greedy_search(
         if processors:
             said = behind(prompts[searched], [found[sentence] for sentence in searched], config)
             logits = processors(said, logits[:, -1].float() + steps.offset).unsqueeze(1)
-        newest, tokens = likeliest(logits[:, -1])
+        scores = logits[:, -1]
+        bar(scores, barred, len(found[searched[0]]))
+        newest, tokens = likeliest(scores)
         if steps.columns is not None:
             newest = steps.columns[newest]
             tokens = newest.tolist()

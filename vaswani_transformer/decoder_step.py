@@ -44,7 +44,7 @@ class DecoderStep:
             chosen: the tokens whose logits are wanted, in place of the whole vocabulary.
         """
         self.decoder = decoder
-        self.embeddings = self.decoder.embed_tokens
+        self.embeddings = bare(self.decoder.embed_tokens)
         self.scale = self.decoder.config.d_model**0.5 if self.decoder.config.scale_embedding else 1.0
         encoded = Unpadded(source, source_mask)
         self.layers = [LayerStep(cast(VaswaniDecoderLayer, layer), encoded) for layer in self.decoder.layers]
@@ -65,19 +65,20 @@ class DecoderStep:
         Returns:
             `[B, T, vocabulary]`.
         """
-        return self.to_vocabulary(self.states(tokens, mask, positions)).unflatten(0, (len(tokens), -1))
+        return self.to_vocabulary(self.states(tokens, mask, positions)).view(*tokens.shape, -1)
 
     def states(self, tokens: torch.Tensor, mask: torch.Tensor | None, positions: int) -> torch.Tensor:
         """The decoder's states `[B * T, D]` at `tokens`; the arguments are those of a call."""
-        end = self.length + positions
-        self.extend_positions(end)
-        x = self.embeddings(tokens) * self.scale + self.positions[self.length : end]
+        start, end = self.length, self.length + positions
+        if end > self.positions.shape[0]:
+            self.extend_positions(end)
+        x = self.embeddings(tokens) * self.scale + self.positions.narrow(0, start, positions)
         self.length = end
         return self.through_layers(x, mask, None)
 
     def through_layers(self, x: torch.Tensor, mask: torch.Tensor | None, places: "Places | None") -> torch.Tensor:
         """`x` `[B, T, D]` through all layers, `[B * T, D]`; `mask` is `[B or 1, T, P + T]`."""
-        sentences = len(x)
+        sentences = x.shape[0]
         x = x.flatten(0, 1)
         if mask is not None:
             mask = mask.unsqueeze(1)
@@ -133,10 +134,9 @@ class LayerStep(BareLayer):
     def __call__(self, x: torch.Tensor, sentences: int, mask: torch.Tensor | None, places: Places | None = None) -> torch.Tensor:
         """`x` `[B * T, D]` through the layer; `mask` is `[B or 1, 1, T, P + T]`, and `places` is for sentences of different lengths."""
         projected = self.split_heads(self.project(x), sentences)
-        keys, values = self._write(projected[1:], places).unbind(0)
-        x = self.add_attended(x, attend(projected[0], keys, values, mask, self.scaling))
-        x = self.cross_norm(x + self.source(x, sentences))
-        return self.feed_forward(x)
+        keys, values = self._write(projected.narrow(0, 1, 2), places).unbind(0)
+        x = self.add_attended(x, attend(projected.select(0, 0), keys, values, mask, self.scaling))
+        return self.feed_forward(self.cross_norm(self.source(x, sentences)))
 
     def forget(self, kept: torch.Tensor) -> None:
         """Move the positions `kept` `[B, n]` of the past to its front and drop the others."""
@@ -183,10 +183,10 @@ class Source:
         self.hidden = encoded.hidden
 
     def __call__(self, x: torch.Tensor, sentences: int) -> torch.Tensor:
-        """The attention of `x` `[B * T, D]` to its source, `[B * T, D]`."""
+        """`x` `[B * T, D]` plus its attention to its source, `[B * T, D]`."""
         queries = self.query(x).view(sentences, -1, self.heads, self.width).transpose(1, 2)
         keys, values = self.memory.unbind(0)
-        return self.out(attend(queries, keys, values, self.hidden, self.scaling))
+        return x + self.out(attend(queries, keys, values, self.hidden, self.scaling))
 
     def keep(self, sentences: Sequence[int]) -> None:
         """Keep only these of the B sentences, in an order of `closed_up`."""
@@ -212,20 +212,18 @@ class FoldedSource:
             shift = (keys @ query.bias.view(self.heads, -1, 1)).squeeze(-1)
         if encoded.hidden is not None:
             shift = shift + encoded.hidden.squeeze(1)
-        self.keys = (keys @ query.weight.unflatten(0, (self.heads, -1))).flatten(1, 2).transpose(1, 2)
-        self.values = (values @ out.weight.t().unflatten(0, (self.heads, -1))).flatten(1, 2)
-        self.shift = shift.flatten(1).unsqueeze(1)
-        self.bias = out.weight.new_zeros(()) if out.bias is None else out.bias
+        self.keys = (keys @ query.weight.unflatten(0, (self.heads, -1)))[0].flatten(0, 1).t()
+        self.values = (values @ out.weight.t().unflatten(0, (self.heads, -1)))[0].flatten(0, 1)
+        self.shift, self.bias = shift.flatten(), out.bias
 
     def __call__(self, x: torch.Tensor, sentences: int) -> torch.Tensor:
-        """The attention of `x` `[B * T, D]` to its source, `[B * T, D]`."""
-        scores = torch.baddbmm(self.shift, x.view(sentences, -1, x.shape[-1]), self.keys)  # [B, T, H * S]
-        weights = attention_weights(scores.unflatten(-1, (self.heads, -1))).flatten(-2)
-        return torch.baddbmm(self.bias, weights, self.values).flatten(0, 1)
+        """`x` `[T, D]` plus its attention to the source, `[T, D]`."""
+        scores = torch.addmm(self.shift, x, self.keys)  # [T, H * S]
+        weights = attention_weights(scores.view(x.shape[0], self.heads, -1)).view(scores.shape)
+        return torch.addmm(x if self.bias is None else x + self.bias, weights, self.values)
 
     def keep(self, sentences: Sequence[int]) -> None:
-        """Keep only these of the B sentences, in an order of `closed_up`."""
-        self.keys, self.values, self.shift = (part[sentences] for part in (self.keys, self.values, self.shift))
+        """There is one sentence, and nothing to search without it."""
 
 
 def move(part: torch.Tensor, sentences: Sequence[int], dim: int) -> None:
@@ -245,10 +243,9 @@ def keys_and_values(attention: VaswaniAttention, encoded: Unpadded) -> list[torc
 
 def less_offset(module: nn.Module) -> tuple[Function, float]:
     """`module` as a function whose results lack an offset, and that offset: packed weights round such smaller results less."""
-    function = bare(module)
-    if isinstance(module, PackedLinear) and function is not module:
-        return module.relative, module.offset
-    return function, 0.0
+    if type(module) is PackedLinear:
+        return module.without_offset(), module.offset
+    return bare(module), 0.0
 
 
 def can_fold(attention: VaswaniAttention, encoded: Unpadded) -> bool:

@@ -6,7 +6,9 @@ len^alpha run unchanged. Greedy search gives the same result as Hugging Face's, 
 Shapes: B sentences, K hypotheses a sentence (`num_beams`).
 """
 
-from typing import Any
+import inspect
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import torch
 from transformers import (
@@ -22,6 +24,7 @@ from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils import logging
 
 from .attention_window import self_attention_cache
+from .bare_layers import WRITTEN
 from .beam_search import GnmtBeamSearch, end_tokens_of, greedy_search, padding_of, refuse_nan
 from .block_steps import BlockSteps
 from .blockwise_search import BlockwiseSearch
@@ -54,6 +57,15 @@ PREDICTABLE_PROCESSORS = (
 """Processors that keep every step's score at or below 0, which the early stop needs, and ignore a row's
 number, which changes when finished sentences leave the batch. With any other processor the search is just as
 correct, but runs to the length limit."""
+
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def with_known_signature(method: Method) -> Method:
+    """Keep the signature of `method`: transformers asks for it several times a search, and Python would put it together each time."""
+    method.__signature__ = inspect.signature(method)  # type: ignore[attr-defined]
+    return method
 
 
 class PaperSearch(GenerationMixin):
@@ -92,6 +104,13 @@ class PaperSearch(GenerationMixin):
             )
         vars(prepared).pop("_runs_bare", None)  # left by an earlier search with these settings
         return prepared, model_kwargs
+
+    def _validate_model_kwargs(self, model_kwargs: dict[str, Any]) -> None:
+        """Refuse misspelt names as transformers does, whose check takes as long as a step; a search that it cannot refuse passes."""
+        written = WRITTEN.get(type(self))
+        is_ours = written is not None and type(self).forward is written.forward
+        if not (is_ours and model_kwargs.keys() <= UNDERSTOOD | {"input_ids"}):
+            super()._validate_model_kwargs(model_kwargs)
 
     def _validate_generation_mode(
         self, generation_mode: GenerationMode, generation_config: GenerationConfig, given: dict[str, Any]
@@ -183,6 +202,7 @@ class PaperSearch(GenerationMixin):
             if is_plain and cache is not None and getattr(self.config, "attention_window", None) is not None and not takes_back:
                 cache.self_attention_cache = self_attention_cache(self.config)
 
+    @with_known_signature
     def _sample(
         self,
         input_ids: torch.LongTensor,
@@ -203,12 +223,13 @@ class PaperSearch(GenerationMixin):
         )
         if is_plain and can_step(self, generation_config, kwargs):
             processors, forced_end = without_forced_end(logits_processor, generation_config)
-            found_by = in_place(processors), limits.tolist(), generation_config, streamer, forced_end
             drafter = drafter_of(generation_config)
-            if drafter is None:
-                whole = choice is None or bool(processors)
-                return greedy_search(DecoderSteps(self, input_ids, kwargs, 1, choice, whole), input_ids, *found_by)
-            return BlockwiseSearch(BlockSteps(self, input_ids, kwargs), drafter, input_ids, *found_by).run()
+            found_by = limits.tolist(), generation_config, streamer, forced_end
+            if drafter is not None:
+                return BlockwiseSearch(BlockSteps(self, input_ids, kwargs), drafter, input_ids, in_place(processors), *found_by).run()
+            processors, earliest = without_shortest_lengths(processors, input_ids.shape[1])
+            steps = DecoderSteps(self, input_ids, kwargs, 1, choice, whole=choice is None or bool(processors))
+            return greedy_search(steps, input_ids, processors, *found_by, earliest)
         if generation_config.draft not in (None, "none"):
             logger.warning_once(
                 f"draft={generation_config.draft!r} is not used: it needs this model's own fast search, which hooks, adapters, other "
@@ -228,6 +249,7 @@ class PaperSearch(GenerationMixin):
             )
         return super()._assisted_decoding(input_ids, *args, **kwargs)
 
+    @with_known_signature
     def _beam_search(
         self,
         input_ids: torch.LongTensor,
@@ -246,17 +268,19 @@ class PaperSearch(GenerationMixin):
                     'length_penalty_type="gnmt" cannot search with `synced_gpus`: its ranks finish at different steps; gather the '
                     "parameters on each rank first, or pass length_penalty_type=None."
                 )
-            processors, forced_end = without_forced_end(logits_processor, generation_config)
+            others, forced_end = without_forced_end(logits_processor, generation_config)
+            processors, earliest = without_shortest_lengths(others, input_ids.shape[1])
             whole = choice is None or bool(processors or forced_end)
             search = GnmtBeamSearch(
                 steps_of(self, input_ids, generation_config, kwargs, generation_config.num_beams, choice, whole),
                 input_ids[:: generation_config.num_beams],
-                in_place(processors),
+                processors,
                 callers_rules(stopping_criteria),
                 generation_config,
                 limits.tolist(),
-                are_predictable(processors),
+                are_predictable(others),
                 forced_end,
+                earliest,
             )
             return search.run(kwargs["encoder_outputs"])
         criteria = StoppingCriteriaList([*stopping_criteria, TokenLimits(limits, input_ids.shape[1])])
@@ -443,6 +467,21 @@ class ForcedEnd(LogitsProcessor):
         forced = torch.full_like(scores, float("-inf"))
         forced[:, self.end_tokens] = 0
         return torch.where(is_last.unsqueeze(-1), forced, scores)
+
+
+def without_shortest_lengths(processors: LogitsProcessorList, prompt_length: int) -> tuple[LogitsProcessorList, dict[int, int]]:
+    """The rules without the shortest lengths, and how many tokens must stand before each end token, if there are no rules but these.
+
+    Beside other rules, shortest lengths must come in their turn, and stay as `in_place` makes them.
+    """
+    rules = in_place(processors)
+    earliest: dict[int, int] = {}
+    for rule in rules:
+        if not isinstance(rule, EarliestEnd):
+            return rules, {}
+        for token in rule.end_tokens.tolist():
+            earliest[token] = max(rule.length - prompt_length, earliest.get(token, 0))
+    return LogitsProcessorList(), earliest
 
 
 def in_place(processors: LogitsProcessorList) -> LogitsProcessorList:

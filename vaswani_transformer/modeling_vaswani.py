@@ -30,7 +30,7 @@ from .additive_score import AdditiveScore
 from .attention_window import check_cache, is_near, reach_of, real_tokens, self_attention_cache
 from .bare_layers import replaceable
 from .configuration_vaswani import VaswaniConfig
-from .decoding import PaperSearch
+from .decoding import PaperSearch, with_known_signature
 from .layers import (
     EmbeddedTokens,
     VaswaniAttention,
@@ -428,6 +428,7 @@ class VaswaniForConditionalGeneration(PaperSearch, VaswaniPreTrainedModel, Gener
             )
         return shift_tokens_right(labels, pad, start)
 
+    @with_known_signature
     @can_return_tuple
     def forward(
         self,

@@ -206,7 +206,7 @@ class DecoderSteps:
         self.past = source.new_zeros((len(prompts), beams, prompts.shape[1]))
         """0 where a position of the past belongs to a hypothesis, `[B, K, positions]`."""
         itself = torch.eye(beams, dtype=torch.bool, device=source.device)
-        self.newest = hiding(itself, source.dtype)
+        self.newest = hiding(itself, source.dtype).unsqueeze(0)
         self.crowded = prompts.shape[1] + self.FORGET_EVERY * beams
 
     def first(self) -> torch.Tensor:
@@ -224,10 +224,13 @@ class DecoderSteps:
         if self.beams > 1:
             if self.past.shape[-1] >= self.crowded:
                 self._forget(rows)
-            past = self.past.gather(1, rows.unsqueeze(-1).expand(-1, -1, self.past.shape[-1]))
-            width = rows.shape[1]
-            newest = self.newest[:width, :width].expand(len(rows), -1, -1)
-            mask = self.past = torch.cat((past, newest), dim=-1)
+            sentences, width = rows.shape
+            if sentences == 1:
+                past = self.past.index_select(1, rows[0])
+            else:
+                past = self.past.gather(1, rows.unsqueeze(-1).expand(-1, -1, self.past.shape[-1]))
+            newest = self.newest if width == self.beams else self.newest[:, :width, :width]
+            mask = self.past = torch.cat((past, newest if sentences == 1 else newest.expand(sentences, -1, -1)), dim=-1)
         scores = self.step(tokens, mask, 1)
         return scores if self.shortlist is None else self.shortlist(scores)
 
