@@ -1,5 +1,6 @@
 """The paper's search against exhaustive search, against itself in other batches, and against Hugging Face's."""
 
+import inspect
 import itertools
 from typing import Any
 
@@ -15,7 +16,7 @@ from transformers.generation.streamers import BaseStreamer
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 from vaswani_transformer.decoder_step import DecoderStep
-from vaswani_transformer.decoding import PAPER_SEARCH, EarliestEnd, in_place
+from vaswani_transformer.decoding import PAPER_SEARCH, EarliestEnd, PaperSearch, in_place, without_shortest_lengths
 
 PAD, BOS, EOS = 0, 1, 2
 GNMT = {"length_penalty_type": "gnmt", "length_penalty": 0.6}
@@ -273,6 +274,30 @@ def test_the_shortest_length_is_written_into_the_scores(rule: LogitsProcessor, l
     found = ours(ids, scores)
     assert torch.equal(found, expected)
     assert found is scores
+
+
+def test_shortest_lengths_bar_end_tokens_unless_they_must_wait_for_their_turn() -> None:
+    """At least 4 tokens, of which the prompt has 2; and 3 new ones, for the end that both rules name."""
+    rules = [MinLengthLogitsProcessor(4, [EOS, 5]), MinNewTokensLengthLogitsProcessor(2, 3, EOS)]
+    assert without_shortest_lengths(LogitsProcessorList(rules), 2) == ([], {EOS: 3, 5: 2})
+    others, earliest = without_shortest_lengths(LogitsProcessorList([*rules, DoNothing()]), 2)
+    assert [type(rule) for rule in others] == [EarliestEnd, EarliestEnd, DoNothing]
+    assert earliest == {}
+
+
+def test_a_misspelt_argument_is_refused() -> None:
+    given = padded(SOURCES[:1])
+    with pytest.raises(ValueError, match="atention_mask"):
+        build_model().generate(given["input_ids"], atention_mask=given["attention_mask"])
+
+
+def test_the_signature_that_transformers_reads_is_the_true_one() -> None:
+    for method in (VaswaniForConditionalGeneration.forward, PaperSearch._sample, PaperSearch._beam_search):
+        known = vars(method).pop("__signature__")
+        try:
+            assert known == inspect.signature(method)
+        finally:
+            method.__signature__ = known
 
 
 def test_other_rules_stay_as_they_are() -> None:

@@ -23,7 +23,7 @@ def rows_of(module: nn.Module, chosen: torch.Tensor) -> Function:
     """
     if not isinstance(module, PackedLinear):
         assert isinstance(module, nn.Linear)
-        plain, shift = module.weight[chosen], None if module.bias is None else module.bias[chosen]
+        plain, shift = module.weight.index_select(0, chosen), None if module.bias is None else module.bias[chosen]
         return lambda x: linear(x, plain, shift)
     bias = None if module.bias is None else module.bias[chosen].float()
     if module.offset:
@@ -64,7 +64,7 @@ class _Int8Rows:
         if module.integers is None:
             rounded = integers(module.weight.float())
             module.integers = rounded.int_repr(), rounded.q_per_channel_scales()
-        self.numbers, self.scales = (part[chosen] for part in module.integers)
+        self.numbers, self.scales = (part.index_select(0, chosen) for part in module.integers)
         self.bias, self.saturates = bias, int8_saturates()
         self.largest = 127 if self.saturates else 255
         self.few: torch.Tensor | None = None

@@ -84,14 +84,14 @@ class Shortlist:
         if ids.ndim != 2 or ids.is_floating_point() or (ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < len(self._columns)):
             raise ValueError("A shortlist needs the token ids of the sources, as `input_ids`; pass them, or shortlist=False.")
         allowed = self._always.repeat(len(ids), 1)
-        found = self._columns[ids]
+        found = self._columns.index_select(0, ids.flatten()).view(*ids.shape, self._columns.shape[1])
         if mask is not None:
             found = found.masked_fill(mask.cpu().eq(0).unsqueeze(-1), self.target_entries)
         allowed.scatter_(1, found.flatten(1), True)
         allowed[:, list(further)] = True
         allowed = allowed[:, :-1]
         columns = allowed.any(0).nonzero().squeeze(-1)
-        forbidden = ~allowed[:, columns]
+        forbidden = ~allowed.index_select(1, columns)
         missing = -len(columns) % BLOCK
         columns = torch.nn.functional.pad(columns, (0, missing))
         forbidden = torch.nn.functional.pad(forbidden, (0, missing), value=True)

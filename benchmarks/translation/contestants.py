@@ -109,7 +109,7 @@ def enter(names: Sequence[str], folder: Path, scratch: Path, *, device: str, thr
         kind = KINDS[name]
         options = given | kind.options | {"folder": str(_exported(kind, folder, scratch))}
         if kind.module == "ctranslate2_contestant":
-            options["length_penalty"] = _as_power(settings)
+            options["length_penalty"] = as_power(settings)
         entries.append(Entry(name, kind.title, kind.module, options))
     return entries
 
@@ -127,7 +127,7 @@ def _exported(kind: Kind, folder: Path, scratch: Path) -> Path:
     return export_ctranslate2(folder, out, kind.quantization)
 
 
-def _as_power(settings: dict[str, Any]) -> float:
+def as_power(settings: dict[str, Any]) -> float:
     """CTranslate2's penalty nearest to the checkpoint's."""
     is_gnmt = settings.get("length_penalty_type") == "gnmt"
     return settings.get("length_penalty", 1.0) * (GNMT_AS_POWER if is_gnmt else 1)

@@ -13,8 +13,11 @@ import ctranslate2
 class CTranslate2Contestant:
     """A folder that `export_ctranslate2` has written."""
 
-    def __init__(self, folder: str, *, device: str, threads: int, extra_length: int, length_penalty: float) -> None:
+    def __init__(
+        self, folder: str, *, device: str, threads: int, extra_length: int, length_penalty: float, shortlist: bool = False
+    ) -> None:
         """`length_penalty` is the power of the length; a translation may be `extra_length` tokens longer than the longest source."""
+        self.shortlist = shortlist
         self.engine = ctranslate2.Translator(folder, device, inter_threads=1, intra_threads=threads)
         self.names = json.loads((Path(folder) / "shared_vocabulary.json").read_text(encoding="utf-8"))
         self.ids = {name: number for number, name in enumerate(self.names)}
@@ -33,6 +36,7 @@ class CTranslate2Contestant:
             max_decoding_length=longest,
             max_input_length=0,
             max_batch_size=len(batch),
+            use_vmap=self.shortlist,
         )
 
     def token_ids(self, results: list[Any]) -> list[list[int]]:

@@ -6,6 +6,7 @@ import torch
 from transformers import AutoModelForSeq2SeqLM
 
 import vaswani_transformer  # noqa: F401 (registers our models)
+from vaswani_transformer.shortlist import shortlist_of
 
 
 class GeneratingContestant:
@@ -49,7 +50,9 @@ class GeneratingContestant:
         return tokens
 
 
-def load(folder: str, *, device: str, threads: int, extra_length: int, dtype: str, packed: str | None = None) -> GeneratingContestant:
+def load(
+    folder: str, *, device: str, threads: int, extra_length: int, dtype: str, packed: str | None = None, shortlist: bool = False
+) -> GeneratingContestant:
     """A model of PyTorch.
 
     Args:
@@ -58,6 +61,10 @@ def load(folder: str, *, device: str, threads: int, extra_length: int, dtype: st
         extra_length: see `GeneratingContestant`.
         dtype: what the weights are loaded in.
         packed: what `pack_weights` shall make of them.
+        shortlist: search within the one in `folder`.
+
+    Raises:
+        ValueError: there is none.
     """
     torch.set_num_threads(threads)
     # transformers' annotations know neither auto classes nor mixins
@@ -65,4 +72,7 @@ def load(folder: str, *, device: str, threads: int, extra_length: int, dtype: st
     model.to(device).eval()
     if packed is not None:
         model.pack_weights(packed)
+    if shortlist:
+        shortlist_of(model)
+        model.generation_config.shortlist = True
     return GeneratingContestant(model, extra_length)
