@@ -36,6 +36,17 @@ def test_many_sentences_get_what_a_few_get(mask: torch.Tensor | None) -> None:
 
 
 @torch.no_grad()
+def test_positions_of_ones_own_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables of sinusoids are shared between searches, and are not for who writes other ones."""
+    encoder = build_model().get_encoder()
+    plain = encode(encoder, IDS, None)
+    monkeypatch.setattr(type(encoder), "position_vectors", lambda self, numbers: numbers.double().unsqueeze(-1).expand(-1, 16))
+    found = encode(encoder, IDS, None)
+    assert not torch.allclose(found, plain)
+    assert torch.allclose(found, encoder(IDS).last_hidden_state, atol=1e-12)
+
+
+@torch.no_grad()
 def test_padding_is_not_multiplied(monkeypatch: pytest.MonkeyPatch) -> None:
     rows: list[int] = []
     feed_forward = BareLayer.feed_forward

@@ -5,6 +5,7 @@ At batch 1, Python takes longer to walk through the modules than the matrix prod
 Shapes: B sentences, T tokens of each, H heads, D = d_model, K = d_k = d_v.
 """
 
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
 import torch
@@ -16,11 +17,13 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from .layers import (
+    EmbeddedTokens,
     VaswaniCrossAttention,
     VaswaniDecoderLayer,
     VaswaniEncoderLayer,
     VaswaniSelfAttention,
     attention,
+    sinusoids,
 )
 from .packing import Function, PackedLinear
 from .parallel_heads import ParallelHeads
@@ -96,6 +99,28 @@ def bare(module: nn.Module) -> Function:
 def hiding(visible: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """A mask to add to attention's scores: 0 where a position is visible, elsewhere the lowest number of `dtype`."""
     return torch.zeros(visible.shape, dtype=dtype, device=visible.device).masked_fill(~visible, torch.finfo(dtype).min)
+
+
+_AS_WRITTEN = EmbeddedTokens.position_vectors
+_TABLE = 64
+"""Tables of sinusoids end at a multiple of so many positions, so that sentences of different lengths share one."""
+
+
+def positions_between(stack: EmbeddedTokens, start: int, end: int, like: torch.Tensor) -> torch.Tensor:
+    """What `stack` adds at the positions from `start` to before `end`, `[end - start, D]`, in the type and on the device of `like`."""
+    config = stack.config
+    if config.position_embedding_type == "learned" or type(stack).position_vectors is not _AS_WRITTEN:
+        return stack.position_vectors(torch.arange(start, end, device=like.device)).to(like.dtype)
+    first, last = start + config.position_offset, end + config.position_offset
+    rounded = first + -(-(end - start) // _TABLE) * _TABLE
+    return _sinusoids(first, rounded, config.d_model, config.sinusoidal_layout, like.dtype, like.device).narrow(0, 0, last - first)
+
+
+@lru_cache(maxsize=16)
+def _sinusoids(start: int, end: int, d_model: int, layout: str, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """Kept, because a search of one short sentence would take as long over them as over a layer."""
+    with torch.inference_mode(False):  # else a table of a search could not be used outside of inference mode
+        return sinusoids(torch.arange(start, end, device=device), d_model, layout).to(dtype)
 
 
 class Unpadded:

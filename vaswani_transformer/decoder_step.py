@@ -14,7 +14,7 @@ from typing import NamedTuple, cast
 import torch
 from torch import nn
 
-from .bare_layers import BareLayer, Unpadded, attend, bare
+from .bare_layers import BareLayer, Unpadded, attend, bare, positions_between
 from .layers import EmbeddedTokens, VaswaniAttention, VaswaniCrossAttention, VaswaniDecoderLayer, attention_weights
 from .packing import Function, PackedLinear
 from .selected_rows import rows_of
@@ -105,8 +105,7 @@ class DecoderStep:
         config, end = self.decoder.config, start + self.AHEAD
         if config.position_embedding_type == "learned":
             end = max(start + 1, min(end, config.max_position_embeddings))
-        numbers = torch.arange(start, end, device=self.positions.device)
-        return self.decoder.position_vectors(numbers).to(self.positions.dtype)
+        return positions_between(self.decoder, start, end, self.positions)
 
 
 class Places(NamedTuple):

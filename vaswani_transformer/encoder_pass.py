@@ -10,13 +10,18 @@ from typing import cast
 
 import torch
 
-from .bare_layers import BareLayer, Unpadded, attend
+from .bare_layers import BareLayer, Unpadded, attend, positions_between
 from .layers import EmbeddedTokens, VaswaniEncoderLayer
 
 
 def encode(encoder: EmbeddedTokens, input_ids: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
     """The states `[B, S, D]` that `encoder`, a `VaswaniEncoder`, computes for `input_ids` `[B, S]` under `mask` `[B, S]`, 0 on padding."""
-    tokens = Unpadded(encoder.add_positions(encoder.embed(input_ids, None), mask), mask)
+    x = encoder.embed(input_ids, None)
+    if mask is None or (mask.shape == input_ids.shape and bool((mask == 1).all())):
+        x = x * encoder.config.d_model**0.5 if encoder.config.scale_embedding else x
+        tokens = Unpadded(x + positions_between(encoder, 0, x.shape[1], x), None)
+    else:
+        tokens = Unpadded(encoder.add_positions(x, mask), mask)
     x = tokens.rows
     for layer in encoder.layers:
         x = _through(BareLayer(cast(VaswaniEncoderLayer, layer)), x, tokens)

@@ -85,12 +85,13 @@ class Shortlist:
             raise ValueError("A shortlist needs the token ids of the sources, as `input_ids`; pass them, or shortlist=False.")
         allowed = self._always.repeat(len(ids), 1)
         found = self._columns.index_select(0, ids.flatten()).view(*ids.shape, self._columns.shape[1])
-        if mask is not None:
+        if mask is not None and not bool(mask.all()):
             found = found.masked_fill(mask.cpu().eq(0).unsqueeze(-1), self.target_entries)
         allowed.scatter_(1, found.flatten(1), True)
-        allowed[:, list(further)] = True
+        for token in further:
+            allowed.select(1, token).fill_(True)
         allowed = allowed[:, :-1]
-        columns = allowed.any(0).nonzero().squeeze(-1)
+        columns = (allowed[0] if len(ids) == 1 else allowed.any(0)).nonzero().squeeze(-1)
         forbidden = ~allowed.index_select(1, columns)
         missing = -len(columns) % BLOCK
         columns = torch.nn.functional.pad(columns, (0, missing))
