@@ -9,7 +9,6 @@ table.md into --output and prints the table.
 """
 
 import argparse
-import sys
 from pathlib import Path
 from typing import get_args
 
@@ -17,6 +16,7 @@ import torch
 from tqdm import tqdm
 
 from benchmarks.alignment import Gold, diagonal, scored_row, truth
+from benchmarks.command_line import run
 from benchmarks.report import Results, markdown_table
 from vaswani_transformer.data.builtin.corpus import builtin_alignments
 from vaswani_transformer.files.atomic_file import write_text
@@ -110,7 +110,4 @@ def main(a: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main(parse())
-    except (ImportError, OSError, ValueError) as error:
-        sys.exit(f"error: {error}")
+    run(main, parse)

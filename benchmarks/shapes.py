@@ -12,7 +12,6 @@ process; ratios refer to the first model in the same engine, or in the one of --
 
 import argparse
 import shutil
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
@@ -25,6 +24,7 @@ import torch
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from benchmarks.chart import Panel
+from benchmarks.command_line import run
 from benchmarks.interleaved import Ratio, cpu_ratios, interleave, wall_ratios
 from benchmarks.machine import circumstances
 from benchmarks.report import Results, Row, grouped, markdown_table, on_what, ratio_cell, speed_row, write_files
@@ -298,7 +298,4 @@ def main(a: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main(parse())
-    except (ImportError, OSError, ValueError) as error:
-        sys.exit(f"error: {error}")
+    run(main, parse)

@@ -49,7 +49,7 @@ def best_of_all(model: Any, source: list[int], items: dict[str, int], limit: int
 
 
 def searched(model: Any, sources: list[list[int]], items: list[dict[str, int]], width: int, **settings: Any) -> ConstrainedSearch:
-    search = ConstrainedSearch(Letters(), [Counter(each) for each in items], width, settings.pop("wanted", 1))
+    search = ConstrainedSearch(Vocabulary(Letters()), [Counter(each) for each in items], width, settings.pop("wanted", 1))
     asked = {"suppress_tokens": [0, 1], **GNMT, **settings}
     model.generate(**padded(sources), num_beams=search.rows, custom_generate=search, **asked)
     return search

@@ -222,17 +222,16 @@ class SentenceGrid:
 class ConstrainedSearch:
     """The decoding loop for `generate(custom_generate=...)`; what it found is then in `found`."""
 
-    def __init__(self, tokenizer: Any, items: Sequence[Counter[str]], width: int, wanted: int) -> None:
+    def __init__(self, vocabulary: Vocabulary, items: Sequence[Counter[str]], width: int, wanted: int) -> None:
         """Prepare for a batch.
 
         Args:
-            tokenizer: the model's.
+            vocabulary: of the model's tokenizer; what it has looked up serves all batches.
             items: for each sentence, what its translation must contain and how often; none is empty.
             width: places of a bank.
             wanted: translations a sentence.
         """
-        self.tokenizer, self.items, self.width, self.wanted = tokenizer, items, width, wanted
-        self.vocabulary = Vocabulary(tokenizer)
+        self.vocabulary, self.items, self.width, self.wanted = vocabulary, items, width, wanted
         self.found: list[list[Found]] = []
 
     @property
@@ -266,7 +265,7 @@ class ConstrainedSearch:
         return behind(prompts, [found[0].tokens if found else () for found in self.found], generation_config)
 
     def _accepts(self, grid: SentenceGrid, tokens: tuple[int, ...]) -> bool:
-        return not lost_items(grid.items, self.tokenizer.decode(tokens, skip_special_tokens=True))
+        return not lost_items(grid.items, self.vocabulary.tokenizer.decode(tokens, skip_special_tokens=True))
 
 
 class _Batch:

@@ -135,7 +135,7 @@ class _Repair:
         found: dict[int, list[Found]] = {}
         vocabulary = Vocabulary(self.tokenizer)
         for rows in _parts({row: vocabulary.places(needed, width) for row, needed in lost.items()}):
-            search = ConstrainedSearch(self.tokenizer, [lost[row] for row in rows], width, self.wanted)
+            search = ConstrainedSearch(vocabulary, [lost[row] for row in rows], width, self.wanted)
             self._search(search, rows)
             found |= dict(zip(rows, search.found, strict=True))
         if kept := sum(len(hypotheses) < self.wanted for hypotheses in found.values()):

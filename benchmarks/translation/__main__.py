@@ -8,10 +8,10 @@ table.md and results.png into --output after each setting, and prints the table 
 """
 
 import argparse
-import sys
 from pathlib import Path
 from typing import get_args
 
+from benchmarks.command_line import run
 from benchmarks.translation.contestants import KINDS
 from benchmarks.translation.measurement import Lengths, ParallelFiles, Settings, benchmark_translation
 from benchmarks.translation.report import table, write_report
@@ -51,7 +51,4 @@ def main(a: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main(parse())
-    except (ImportError, OSError, ValueError) as error:
-        sys.exit(f"error: {error}")
+    run(main, parse)
