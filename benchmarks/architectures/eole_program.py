@@ -7,6 +7,7 @@ Model, optimizer, batches, training loop and search are eole's. Ours are the end
 goes on from its last checkpoint with the same command, in a new order of the sentences.
 """
 
+import fcntl
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -241,13 +242,20 @@ def _read(file: Path) -> Settings | None:
 
 
 def main(file: str) -> None:
-    """Do the job that a JSON file describes, and leave `result.json` in its folder."""
+    """Do the job that a JSON file describes, and leave `result.json` in its folder; first wait for a process that is at it already.
+
+    (A command that is killed leaves this program at work.)
+    """
     job = json.loads(Path(file).read_text(encoding="utf-8"))
     folder = Path(job["folder"])
-    with CpuClock(folder / CLOCK):
-        result = Training(job).run()
-    translate(job)
-    write_json(folder / RESULT, result)
+    with (folder / "training.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if (folder / RESULT).is_file():
+            return
+        with CpuClock(folder / CLOCK):
+            result = Training(job).run()
+        translate(job)
+        write_json(folder / RESULT, result)
 
 
 if __name__ == "__main__":

@@ -104,7 +104,7 @@ def _optimisation(recipe: Recipe) -> dict[str, Any]:
 
 
 def eole_search(recipe: Recipe) -> dict[str, Any]:
-    """Our search in eole's words. Its length penalty `wu` is the paper's."""
+    """Our search in eole's words, a sentence at a time, because padding changes what its encoders compute; `wu` is the paper's penalty."""
     search = recipe.search
     penalty = {"length_penalty": "wu"} if search.length_penalty_type == "gnmt" else {"length_penalty": "avg"}
     return {
@@ -113,8 +113,8 @@ def eole_search(recipe: Recipe) -> dict[str, Any]:
         "alpha": search.length_penalty,
         "max_length_ratio": 2,
         "max_length": 250,
-        "batch_type": "tokens",
-        "batch_size": 2048,
+        "batch_type": "sents",
+        "batch_size": 1,
         "compute_dtype": "fp32",
     }
 

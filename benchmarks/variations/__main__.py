@@ -59,7 +59,9 @@ def planned(a: argparse.Namespace) -> tuple[list[Variation], Plan]:
     if a.updates < 1:
         raise ValueError(f"`--updates` is {a.updates}; it must be 1 or more.")
     wanted = {row.name for row in rows} if a.rows is None else {"base", *a.rows}
-    wanted |= {row.beside for row in rows if row.name in wanted}
+    for row in reversed(rows):  # a row comes after the one that it stands beside
+        if row.name in wanted:
+            wanted.add(row.beside)
     rows = [row for row in rows if row.name in wanted]
     budget = a.updates * recipe.batching.target_tokens * (2 if recipe.training.r_drop else 1)  # which computes each token twice
     return rows, Plan(a.recipe, {row.name: row.settings for row in rows}, budget, tuple(a.seeds), a.output, overrides)
