@@ -93,6 +93,25 @@ def test_without_the_package_the_flag_is_asked_for(folder: Path, tmp_path: Path)
     assert "trust_remote_code" in done.stderr
 
 
+def test_other_kinds_of_attention_travel(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    config = VaswaniConfig.from_preset("tiny", vocab_size=40, encoder_layers=1, attention_score="additive", attention_window=3)
+    model = VaswaniForConditionalGeneration(config).eval()
+    model.save_pretrained(tmp_path / "model")
+    script = """
+import json, sys
+sys.modules["vaswani_transformer"] = None
+import torch
+from transformers import AutoModelForSeq2SeqLM
+model = AutoModelForSeq2SeqLM.from_pretrained(sys.argv[1], trust_remote_code=True)
+print(json.dumps(model.generate(torch.tensor([[5, 9, 3, 8, 2]]), max_new_tokens=8, num_beams=3).tolist()))
+"""
+    done = run_elsewhere(script, str(tmp_path / "model"), home=tmp_path / "elsewhere")
+    assert done.returncode == 0, done.stderr
+    here = model.generate(torch.tensor([[5, 9, 3, 8, 2]]), max_new_tokens=8, num_beams=3).tolist()
+    assert json.loads(done.stdout.splitlines()[-1]) == here
+
+
 def test_a_moved_folder_still_works(folder: Path, tmp_path: Path) -> None:
     from transformers import pipeline
 

@@ -7,8 +7,8 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-LARGEST = 2**22
-"""How many numbers the hidden layers of all pairs may hold at once: 16 MiB in float32."""
+LARGEST = 2**20
+"""How many numbers the hidden layers of all pairs may hold at once: 4 MiB in float32, which a processor's cache holds."""
 
 
 class AdditiveScore(nn.Module):
