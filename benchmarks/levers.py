@@ -99,6 +99,12 @@ class Plan:
         return load_recipe(file, [*self.overrides, *intervals, *own, f"training.updates={updates}", f"training.seed={seed}"])
 
 
+def budget_of(recipe: Path, updates: int, overrides: Sequence[str] = ()) -> int:
+    """The target tokens of a `Plan` that gives a recipe with these overrides so many updates."""
+    whole = load_recipe(recipe, overrides)
+    return updates * whole.batching.target_tokens * (2 if whole.training.r_drop else 1)
+
+
 def compare_levers(plan: Plan) -> Iterator[Results]:
     """Train and score what is not there yet, a seed of all variants after the other.
 

@@ -21,7 +21,7 @@ import yaml
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from benchmarks.levers import Plan, compare_levers
+from benchmarks.levers import Plan, budget_of, compare_levers
 from benchmarks.report import Results, Row, markdown_table
 from vaswani_transformer.data.builtin.corpus import Split, builtin_pairs
 from vaswani_transformer.evaluation.bleu import score
@@ -269,8 +269,7 @@ def main(a: argparse.Namespace) -> None:
     """Compare, and leave `results.json`, `table.md` and `table.png` in `a.output`."""
     lengths = Lengths(a.train_words, tuple(a.edges), a.train_texts, a.test_texts)
     recipe = write_corpus(lengths, a.updates, a.output / "corpus")
-    budget = a.updates * read_mapping(recipe)["batching"]["target_tokens"]
-    plan = Plan(str(recipe), POSITIONS, budget, tuple(a.seeds), a.output, tuple(a.overrides))
+    plan = Plan(str(recipe), POSITIONS, budget_of(recipe, a.updates, a.overrides), tuple(a.seeds), a.output, tuple(a.overrides))
     results: Results = {}
     for results in compare_lengths(plan, lengths):
         write_json(plan.output / "results.json", results)

@@ -13,7 +13,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from benchmarks.levers import Plan, compare_levers
+from benchmarks.levers import Plan, budget_of, compare_levers
 from benchmarks.machine import software
 from benchmarks.report import Results
 from benchmarks.variations.report import draw, summary, table
@@ -63,7 +63,7 @@ def planned(a: argparse.Namespace) -> tuple[list[Variation], Plan]:
         if row.name in wanted:
             wanted.add(row.beside)
     rows = [row for row in rows if row.name in wanted]
-    budget = a.updates * recipe.batching.target_tokens * (2 if recipe.training.r_drop else 1)  # which computes each token twice
+    budget = budget_of(find_recipe(a.recipe), a.updates, overrides)
     return rows, Plan(a.recipe, {row.name: row.settings for row in rows}, budget, tuple(a.seeds), a.output, overrides)
 
 

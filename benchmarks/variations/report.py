@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from benchmarks.report import UNKNOWN, Results, Row, markdown_table
 from benchmarks.variations.agreement import agreement, direction, noise_of_a_difference, noise_of_a_run
-from benchmarks.variations.rows import Direction, Variation
+from benchmarks.variations.rows import BASE, Direction, Variation
 from vaswani_transformer.report.curves import write_png
 
 _PRINTED = {"nll": 0.0025, "bleu": 0.1001}
@@ -104,10 +104,9 @@ def _cells(row: Row) -> tuple[str, ...]:
     published: Row = row["published"] or {}
     millions = published.get("millions")
     settings = ", ".join(f"`{setting.removeprefix('model.').removeprefix('training.')}`" for setting in row["settings"])
-    beside = f" (beside {row['beside']})" if row["beside"] not in (None, "base") else ""
     return (
         row["group"] or UNKNOWN,
-        row["title"] + beside,
+        row["title"] + _beside(row),
         settings or UNKNOWN,
         f"{row['parameters']:,}",
         f"{row['perplexity']:.3f}{_per_cent(row['nll_gain'])}",
@@ -118,6 +117,10 @@ def _cells(row: Row) -> tuple[str, ...]:
         row["nll_agrees"] or UNKNOWN,
         row["bleu_agrees"] or UNKNOWN,
     )
+
+
+def _beside(row: Row) -> str:
+    return f" (beside {row['beside']})" if row["beside"] not in (None, BASE) else ""
 
 
 def _per_cent(gain: float | None) -> str:
@@ -165,7 +168,7 @@ def draw(variations: Sequence[Variation], results: Results, picture: Path) -> No
     ):
         _draw(axes, rows, metric, results)
         axes.set_xlabel(axis)
-    panels[0].legend(frameon=False, fontsize=8, loc="lower left")
+    figure.legend(*panels[0].get_legend_handles_labels(), frameon=False, fontsize=8, loc="outside upper center", ncols=3)
     write_png(figure, picture)
 
 
@@ -179,7 +182,7 @@ def _draw(axes: Axes, rows: Sequence[Row], metric: str, results: Results) -> Non
             label = "the paper" if not place else None
             axes.plot(row[f"{metric}_gain_published"], place, "D", color=_PAPER, fillstyle="none", markersize=6, label=label)
     axes.axvline(0, color="0.35", linewidth=0.8, linestyle=":")
-    axes.set_yticks(range(len(rows)), [f"{row['group']}  {row['title']}" for row in rows], fontsize=8)
+    axes.set_yticks(range(len(rows)), [f"{row['group']}  {row['title']}{_beside(row)}" for row in rows], fontsize=8)
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.grid(color="0.92")
     axes.set_axisbelow(True)

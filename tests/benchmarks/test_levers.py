@@ -62,6 +62,12 @@ def test_the_budget_decides_how_long_each_trains(recipe: Path) -> None:
     assert planned["r_drop"].training.r_drop == 2.5
 
 
+@pytest.mark.parametrize("overrides", [(), ("training.r_drop=2.5",), ("batching.target_tokens=100",)])
+def test_a_budget_in_updates(recipe: Path, overrides: tuple[str, ...]) -> None:
+    budget = levers.budget_of(recipe, 7, overrides)
+    assert plan(recipe, target_tokens=budget, overrides=overrides).recipe_of("plain", 1).training.updates == 7
+
+
 def scores_by_hand(texts: Path, folder: Path) -> dict[str, Any]:
     """Of all ten validation pairs, one after the other for the loss."""
     model, tokenizer = load_checkpoint(folder)
