@@ -57,6 +57,11 @@ def test_a_saved_model_says_where_its_code_is(folder: Path) -> None:
         "AutoConfig": "configuration_vaswani.VaswaniConfig",
         "AutoModel": "modeling_vaswani.VaswaniModel",
         "AutoModelForSeq2SeqLM": "modeling_vaswani.VaswaniForConditionalGeneration",
+        "AutoModelForTextEncoding": "modeling_tasks.VaswaniEncoderModel",
+        "AutoModelForMaskedLM": "modeling_tasks.VaswaniForMaskedLM",
+        "AutoModelForSequenceClassification": "modeling_tasks.VaswaniForSequenceClassification",
+        "AutoModelForTokenClassification": "modeling_tasks.VaswaniForTokenClassification",
+        "AutoModelForQuestionAnswering": "modeling_tasks.VaswaniForQuestionAnswering",
     }
     assert list(config["custom_pipelines"]) == ["translation"]
     classes = [*config["auto_map"].values(), config["custom_pipelines"]["translation"]["impl"]]

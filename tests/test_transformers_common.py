@@ -19,6 +19,13 @@ import torch
 from transformers.models.auto import modeling_auto
 
 from vaswani_transformer.configuration_vaswani import VaswaniConfig
+from vaswani_transformer.modeling_tasks import (
+    VaswaniEncoderModel,
+    VaswaniForMaskedLM,
+    VaswaniForQuestionAnswering,
+    VaswaniForSequenceClassification,
+    VaswaniForTokenClassification,
+)
 from vaswani_transformer.modeling_vaswani import VaswaniForConditionalGeneration, VaswaniModel
 
 SOURCE = os.environ.get("TRANSFORMERS_SOURCE", "")
@@ -129,3 +136,44 @@ class TestVaswani(MODEL_TESTS, GENERATION_TESTS, unittest.TestCase):  # type: ig
 
     def setUp(self) -> None:
         self.model_tester = SmallModel()
+
+
+class SmallEncoder(SmallModel):
+    """The same for the models that run the encoder alone."""
+
+    def get_config(self) -> VaswaniConfig:
+        return super().get_config().for_encoder()
+
+    def prepare_config_and_inputs_for_common(self) -> tuple[VaswaniConfig, dict[str, torch.Tensor]]:
+        config, inputs = super().prepare_config_and_inputs_for_common()
+        return config, {name: inputs[name] for name in ("input_ids", "attention_mask")}
+
+    prepare_config_and_inputs = prepare_config_and_inputs_for_common
+
+
+class TestVaswaniTasks(MODEL_TESTS, unittest.TestCase):  # type: ignore[misc, valid-type]
+    """Every test comes from the base class."""
+
+    all_model_classes = (
+        VaswaniEncoderModel,
+        VaswaniForMaskedLM,
+        VaswaniForQuestionAnswering,
+        VaswaniForSequenceClassification,
+        VaswaniForTokenClassification,
+    )
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        """transformers' tests give labels to the classes that these tables name."""
+        entries: dict[str, Any] = {
+            "MODEL_MAPPING_NAMES": VaswaniEncoderModel.__name__,
+            "MODEL_FOR_MASKED_LM_MAPPING_NAMES": VaswaniForMaskedLM.__name__,
+            "MODEL_FOR_QUESTION_ANSWERING_MAPPING_NAMES": VaswaniForQuestionAnswering.__name__,
+            "MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES": VaswaniForSequenceClassification.__name__,
+            "MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES": VaswaniForTokenClassification.__name__,
+        }
+        for table, name in entries.items():
+            cls.enterClassContext(mock.patch.dict(getattr(modeling_auto, table), {VaswaniConfig.model_type: name}))
+
+    def setUp(self) -> None:
+        self.model_tester = SmallEncoder()

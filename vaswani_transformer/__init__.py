@@ -1,6 +1,6 @@
 """The Transformer of "Attention Is All You Need" for transformers 5.
 
-Importing this package registers `VaswaniConfig`, `VaswaniModel` and `VaswaniForConditionalGeneration` with the Auto classes and gives
+Importing this package registers its configuration and its models with the Auto classes and gives
 `pipeline("translation", model=...)` back to every sequence-to-sequence model. Where transformers has not been imported yet, this happens
 when it is, so that the command's help need not wait for it.
 """
@@ -11,15 +11,28 @@ from typing import TYPE_CHECKING, Any
 from .late_registration import register_with_transformers
 
 if TYPE_CHECKING:
+    from .data.mask_token import add_mask_token
     from .inspection.alignment import align
     from .inspection.attribution import attribute
     from .inspection.maps import attention_maps
-    from .registration import TranslationPipeline, VaswaniConfig, VaswaniForConditionalGeneration, VaswaniModel, train_tokenizer
+    from .registration import (
+        TranslationPipeline,
+        VaswaniConfig,
+        VaswaniEncoderModel,
+        VaswaniForConditionalGeneration,
+        VaswaniForMaskedLM,
+        VaswaniForQuestionAnswering,
+        VaswaniForSequenceClassification,
+        VaswaniForTokenClassification,
+        VaswaniModel,
+        train_tokenizer,
+    )
     from .training.python_api import train
 
 __version__ = "0.2.0"
 
 _ROOMS = {
+    "add_mask_token": "data.mask_token",
     "align": "inspection.alignment",
     "attention_maps": "inspection.maps",
     "attribute": "inspection.attribution",
@@ -30,8 +43,14 @@ _ROOMS = {
 __all__ = [
     "TranslationPipeline",
     "VaswaniConfig",
+    "VaswaniEncoderModel",
     "VaswaniForConditionalGeneration",
+    "VaswaniForMaskedLM",
+    "VaswaniForQuestionAnswering",
+    "VaswaniForSequenceClassification",
+    "VaswaniForTokenClassification",
     "VaswaniModel",
+    "add_mask_token",
     "align",
     "attention_maps",
     "attribute",

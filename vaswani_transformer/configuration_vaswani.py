@@ -41,11 +41,23 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 """Table 3's `base` and `big`, and a `tiny` one for small corpora (4+4 layers of 128 with 256 inside)."""
 
+ENCODER = "VaswaniEncoderModel"
+
+TASKS_IN_FOLDER = {
+    "AutoModelForTextEncoding": f"modeling_tasks.{ENCODER}",
+    "AutoModelForMaskedLM": "modeling_tasks.VaswaniForMaskedLM",
+    "AutoModelForSequenceClassification": "modeling_tasks.VaswaniForSequenceClassification",
+    "AutoModelForTokenClassification": "modeling_tasks.VaswaniForTokenClassification",
+    "AutoModelForQuestionAnswering": "modeling_tasks.VaswaniForQuestionAnswering",
+}
+"""The models on the encoder alone, for which a translator's folder and their own folders serve."""
+
 CODE_IN_FOLDER: dict[str, Any] = {
     "auto_map": {
         "AutoConfig": "configuration_vaswani.VaswaniConfig",
         "AutoModel": "modeling_vaswani.VaswaniModel",
         "AutoModelForSeq2SeqLM": "modeling_vaswani.VaswaniForConditionalGeneration",
+        **TASKS_IN_FOLDER,
     },
     "custom_pipelines": {
         "translation": {
@@ -55,6 +67,12 @@ CODE_IN_FOLDER: dict[str, Any] = {
     },
 }
 """Written into config.json: where a saved folder has its own code, for use under `trust_remote_code=True`."""
+
+CODE_IN_ENCODERS_FOLDER: dict[str, Any] = {
+    "auto_map": {**CODE_IN_FOLDER["auto_map"], "AutoModel": f"modeling_tasks.{ENCODER}"},
+    "custom_pipelines": {},
+}
+"""The same for a folder without a decoder: `AutoModel` is the encoder, and no pipeline translates."""
 
 
 @strict
@@ -99,6 +117,10 @@ class VaswaniConfig(PreTrainedConfig):
         decoder_start_token_id: the decoder's first input.
         parallel_heads: k, the tokens proposed in one step of blockwise parallel decoding, the decoder's own one included; at 1, the
             paper's model, there are no heads.
+        classifier_dropout: rate before the map to classes of `VaswaniForSequenceClassification` and `VaswaniForTokenClassification`;
+            `None` means `dropout`.
+        classifier_pooling: what stands for a text in `VaswaniForSequenceClassification`: `"mean"`, the mean of the encoder's states at its
+            tokens, or `"last"`, the state at the last one, `</s>`.
 
     Raises:
         ValueError: the settings contradict each other; the sentence says which and what to change.
@@ -146,6 +168,8 @@ class VaswaniConfig(PreTrainedConfig):
     eos_token_id: int | list[int] | None = 2
     decoder_start_token_id: int | None = 1
     parallel_heads: int = 1
+    classifier_dropout: float | int | None = None
+    classifier_pooling: Literal["mean", "last"] = "mean"
 
     def __post_init__(self, **kwargs: Any) -> None:
         kwargs.pop("custom_pipelines", None)  # config.json has it; here it is the property below
@@ -154,6 +178,7 @@ class VaswaniConfig(PreTrainedConfig):
         if self.value_head_dim is None:
             self.value_head_dim = self.head_dim
         super().__post_init__(**kwargs)
+        self.name_encoder()
         # `@strict` calls it too, but buries the sentence in an error of its own.
         self.validate_architecture()
 
@@ -183,6 +208,29 @@ class VaswaniConfig(PreTrainedConfig):
         """Whether source, target and softmax share one matrix."""
         return self.tie_word_embeddings and self.target_vocab_size is None
 
+    def for_encoder(self) -> "VaswaniConfig":
+        """The same architecture without a decoder."""
+        return self._with_decoder(False)
+
+    def for_translator(self) -> "VaswaniConfig":
+        """The same architecture with a decoder."""
+        return self._with_decoder(True)
+
+    def _with_decoder(self, has_decoder: bool) -> "VaswaniConfig":
+        """This object if it says so already, and otherwise a copy that does."""
+        if self.is_encoder_decoder == has_decoder:
+            return self
+        config = copy.deepcopy(self)
+        config.is_encoder_decoder = has_decoder
+        config.name_encoder()
+        return config
+
+    def name_encoder(self) -> None:
+        """`AutoModel` has two classes of ours to choose from, and takes the one that is named here, or else the encoder-decoder."""
+        named: list[str] = vars(self).get("architectures") or []
+        others = [name for name in named if name != ENCODER]
+        self.architectures = others if self.is_encoder_decoder else [*others, ENCODER]
+
     @property
     def custom_pipelines(self) -> dict[str, Any]:
         """The folder's own translation pipeline, for code that was loaded from that folder; else nothing.
@@ -191,17 +239,21 @@ class VaswaniConfig(PreTrainedConfig):
         package has registered the task.
         """
         is_loaded_from_folder = __name__.startswith("transformers_modules.")
-        return copy.deepcopy(CODE_IN_FOLDER["custom_pipelines"]) if is_loaded_from_folder else {}
+        return copy.deepcopy(self._code_in_folder["custom_pipelines"]) if is_loaded_from_folder else {}
+
+    @property
+    def _code_in_folder(self) -> dict[str, Any]:
+        return CODE_IN_FOLDER if self.is_encoder_decoder else CODE_IN_ENCODERS_FOLDER
 
     def to_dict(self) -> dict[str, Any]:
-        return {**super().to_dict(), **copy.deepcopy(CODE_IN_FOLDER)}
+        return {**super().to_dict(), **copy.deepcopy(self._code_in_folder)}
 
     def validate_architecture(self) -> None:
         """Part of `@strict` validation: checks across fields."""
         self._check_sizes()
         self._check_token_ids()
-        for name in ("dropout", "attention_dropout", "activation_dropout"):
-            if not 0 <= getattr(self, name) < 1:
+        for name in ("dropout", "attention_dropout", "activation_dropout", "classifier_dropout"):
+            if not 0 <= (getattr(self, name) or 0) < 1:
                 raise ValueError(f"`{name}` is a probability below 1, not {getattr(self, name)}.")
         if not self.layer_norm_eps > 0:
             raise ValueError(f"`layer_norm_eps` must be above 0, not {self.layer_norm_eps}.")

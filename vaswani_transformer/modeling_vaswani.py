@@ -22,7 +22,7 @@ from transformers.modeling_outputs import (
     Seq2SeqModelOutput,
 )
 from transformers.processing_utils import Unpack
-from transformers.utils import TransformersKwargs, can_return_tuple
+from transformers.utils import TransformersKwargs, can_return_tuple, logging
 from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
@@ -47,8 +47,12 @@ from .packing import SAVE_BEFORE, Function, WeightType, check_that_tensors_stay,
 from .parallel_heads import ParallelHeads
 
 if TYPE_CHECKING:
-    # Not used here: a saved model includes the files that its code imports, and should include the pipeline.
+    # Not used here: a saved model includes the files that its code imports, and should include the pipeline and the other tasks.
+    from .modeling_tasks import VaswaniEncoderModel  # noqa: F401
     from .pipeline_translation import TranslationPipeline  # noqa: F401
+
+
+logger = logging.get_logger(__name__)
 
 
 def shift_tokens_right(labels: torch.Tensor, pad_token_id: int, decoder_start_token_id: int) -> torch.Tensor:
@@ -66,7 +70,7 @@ class VaswaniPreTrainedModel(PreTrainedModel):
     base_model_prefix = "model"
     supports_gradient_checkpointing = True
     # Of a model without the map before the softmax, and of one that is loaded with `parallel_heads=1`
-    _keys_to_ignore_on_load_unexpected = (r"^parallel_heads\.",)
+    _keys_to_ignore_on_load_unexpected: tuple[str, ...] = (r"^parallel_heads\.",)
     _no_split_modules = ("VaswaniEncoderLayer", "VaswaniDecoderLayer")
     _supports_flash_attn = True
     _supports_sdpa = True
@@ -118,7 +122,7 @@ class VaswaniPreTrainedModel(PreTrainedModel):
         """Resize the encoder's embeddings and the softmax, and the decoder's embeddings if it has its own."""
         if is_packed(self):
             refuse("resized", "resize the embeddings before `pack_weights`")
-        if self.config.target_vocab_size is not None:
+        if self.config.is_encoder_decoder and self.config.target_vocab_size is not None:
             raise ValueError(
                 "Source and target have vocabularies of their own here, and `resize_token_embeddings` knows one size for both; "
                 "build a model with the sizes you want and copy the weights that stay."
@@ -130,6 +134,16 @@ class VaswaniPreTrainedModel(PreTrainedModel):
             own = self._get_resized_embeddings(decoder.embed_tokens, size, mean_resizing=mean_resizing)
             decoder.embed_tokens = own.requires_grad_(decoder.embed_tokens.weight.requires_grad)
         return embeddings
+
+    def _adjust_missing_and_unexpected_keys(self, loading_info: Any) -> None:
+        """transformers calls this once the weights are loaded, before it reports what it missed and what it did not expect."""
+        encoder, decoder = ({name for name in self.state_dict() if f"{part}.layers." in name} for part in ("encoder", "decoder"))
+        if decoder and decoder <= loading_info.missing_keys and not encoder & loading_info.missing_keys:
+            logger.warning(
+                f"The folder has an encoder and no decoder, so all weights of the decoder of this {type(self).__name__} are new; train it "
+                "before it translates."
+            )
+        super()._adjust_missing_and_unexpected_keys(loading_info)
 
     def _apply(self, fn: Function, recurse: bool = True) -> "VaswaniPreTrainedModel":
         """What `to`, `half`, `cuda` and their kind do with every tensor."""
@@ -290,6 +304,7 @@ class VaswaniModel(VaswaniPreTrainedModel):
     }
 
     def __init__(self, config: VaswaniConfig) -> None:
+        config = config.for_translator()
         super().__init__(config)
         if config.has_one_embedding:
             self.shared = nn.Embedding(config.vocab_size, config.d_model)
@@ -369,6 +384,7 @@ class VaswaniForConditionalGeneration(PaperSearch, VaswaniPreTrainedModel, Gener
     }
 
     def __init__(self, config: VaswaniConfig) -> None:
+        config = config.for_translator()
         super().__init__(config)
         self.model = VaswaniModel(config)
         self.lm_head = nn.Linear(config.d_model, config.decoder_entries, bias=config.lm_head_bias)
@@ -420,6 +436,11 @@ class VaswaniForConditionalGeneration(PaperSearch, VaswaniPreTrainedModel, Gener
 
     def prepare_decoder_input_ids_from_labels(self, labels: torch.Tensor) -> torch.Tensor:
         """The decoder's input for `labels` `[B, T]`; data collators call this."""
+        if labels.ndim != 2:
+            raise ValueError(
+                f"A translator's `labels` are the target's token ids, `[B, T]`, and got the shape {tuple(labels.shape)}; for classes, load "
+                "this folder as VaswaniForSequenceClassification or VaswaniForTokenClassification."
+            )
         pad, start = self.config.pad_token_id, self.config.decoder_start_token_id
         if pad is None or start is None:
             raise ValueError(

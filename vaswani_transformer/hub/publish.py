@@ -43,6 +43,8 @@ CODE_FILES = (
     "attention_window.py",
     "layers.py",
     "modeling_vaswani.py",
+    "modeling_tasks.py",
+    "task_inputs.py",
     "parallel_heads.py",
     "packing.py",
     "bare_layers.py",
