@@ -50,12 +50,13 @@ model: # {reason}
 batching: # tokens of an update, over all devices
   source_tokens: {batch_tokens}
   target_tokens: {batch_tokens}{micro_batches}
+  mixed_lengths: true # short and long sentences in every update
   max_sentence_tokens: {max_sentence_tokens} # 99.9 % of the sentences have at most {longest} words
 
 training:
   updates: {updates} # {rounds:.0f} times an estimated {tokens:,} tokens; `epochs:` may stand here instead
   warmup_updates: {warmup_updates}
-  learning_rate_scale: {learning_rate_scale} # the paper's schedule, scaled to a peak of {peak_rate:.1e}
+  learning_rate_scale: {learning_rate_scale} # the paper's schedule, scaled to a peak of {peak_rate:.1e}{initial_scale}
   validate_every: {validate_every}
   checkpoint_every: {checkpoint_every}
   average_checkpoints: {average} # the last {averaged_share:.1%} of the training
@@ -193,7 +194,8 @@ def _text(
     corpora = {part: _flow({**tree, **tokenized}) for part, tree in {"train": train, **others}.items()}
     written = {
         "model": "\n".join(f"  {key}: {value}" for key, value in size.model.items()),
-        "micro_batches": f"\n  micro_batches: {size.micro_batches} # more need less memory" if size.micro_batches > 1 else "",
+        "micro_batches": f"\n  micro_batches: {size.micro_batches} # each of sentences of about one length; more need less memory",
+        "initial_scale": f"\n  initial_scale: {size.initial_scale} # source and target align sooner" if size.initial_scale != 1 else "",
     }
     return _RECIPE.format(
         name=name,

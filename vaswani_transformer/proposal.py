@@ -28,24 +28,26 @@ class Size(NamedTuple):
     average: int
     averaged_share: float
     d_model: int
+    initial_scale: float = 1.0
 
 
 _TINY = {"preset": "tiny", "dropout": 0.3}
 _IWSLT = {"preset": "base", "encoder_ffn_dim": 1024, "decoder_ffn_dim": 1024, "encoder_attention_heads": 4, "decoder_attention_heads": 4}
 _SIZES = [
-    Size(0, 'as "Transformer-Tiny" for the 29,000 pairs of Multi30k', _TINY, 4096, 1, 8_000, 1000, 2e-3, 10, 0.25, 128),
+    Size(0, 'as "Transformer-Tiny" for the 29,000 pairs of Multi30k', _TINY, 4096, 4, 8_000, 1000, 4e-3, 10, 0.25, 128, 0.5),
     Size(
         100_000,
         "so many pairs need less dropout than 0.3",
         {**_TINY, "dropout": 0.1},
         4096,
-        1,
+        4,
         16_000,
         1000,
-        2e-3,
+        4e-3,
         10,
         0.25,
         128,
+        0.5,
     ),
     Size(
         250_000,
