@@ -19,8 +19,8 @@ _PRINTED = {"nll": 0.0025, "bleu": 0.1001}
 """Differences that Table 3's digits cannot tell apart: 0.01 of a perplexity of 5, in nats, and 0.1 BLEU."""
 
 _HEADER = (
-    *("row", "in the paper", "here", "parameters", "perplexity", "BLEU", "paper: parameters", "perplexity", "BLEU"),
-    *("perplexity agrees", "BLEU agrees"),
+    *("row", "in the paper", "perplexity", "the paper's", "agrees", "BLEU", "the paper's", "agrees"),
+    *("parameters", "the paper's", "settings here"),
 )
 _OURS, _PAPER = "#c44e52", "#5b84b1"
 _METRICS = {"nll": "perplexity", "bleu": "BLEU"}
@@ -96,7 +96,7 @@ def table(variations: Sequence[Variation], results: Results) -> str:
         f"{', '.join(map(str, seeds))}; perplexity per word piece and BLEU on the whole validation set, means over the seeds. In "
         "parentheses the difference to the base, or to the row that is named: of the perplexity in per cent, of BLEU in points. "
         "The paper's figures are Table 3's, on newstest2013.\n\n"
-        f"{markdown_table(_HEADER, map(_cells, rows), left=3)}\n\n{_verdicts(rows, results)}\n"
+        f"{markdown_table(_HEADER, map(_cells, rows), left=2)}\n\n{_verdicts(rows, results)}\n"
     )
 
 
@@ -107,15 +107,15 @@ def _cells(row: Row) -> tuple[str, ...]:
     return (
         row["group"] or UNKNOWN,
         row["title"] + _beside(row),
-        settings or UNKNOWN,
-        f"{row['parameters']:,}",
         f"{row['perplexity']:.3f}{_per_cent(row['nll_gain'])}",
-        f"{row['bleu']:.2f}{_points(row['bleu_gain'])}",
-        UNKNOWN if millions is None else f"{millions}M",
         f"{published['perplexity']:.2f}{_per_cent(row['nll_gain_published'])}" if published else UNKNOWN,
-        f"{published['bleu']:.1f}{_points(row['bleu_gain_published'])}" if published else UNKNOWN,
         row["nll_agrees"] or UNKNOWN,
+        f"{row['bleu']:.2f}{_points(row['bleu_gain'])}",
+        f"{published['bleu']:.1f}{_points(row['bleu_gain_published'])}" if published else UNKNOWN,
         row["bleu_agrees"] or UNKNOWN,
+        f"{row['parameters']:,}",
+        UNKNOWN if millions is None else f"{millions}M",
+        settings or UNKNOWN,
     )
 
 
