@@ -313,12 +313,32 @@ def test_words_are_tagged_where_they_stand(strategy: str, tokenizer: Any) -> Non
             words = [word for entity in found for word in text[entity["start"] : entity["end"]].split()]
             assert words == text.split()
     assert tag("") == []
-    (apart,) = tag(["a", "dog", "."], is_split_into_words=True)
-    assert strategy == "simple" or [word for found in apart for word in "a dog ."[found["start"] : found["end"]].split()] == [
-        "a",
-        "dog",
-        ".",
-    ]
+
+
+class OneWord(torch.nn.Module):
+    """In place of a map to classes: "B" for the first token of one word, and "O" for all others."""
+
+    def __init__(self, first_token: int) -> None:
+        super().__init__()
+        self.first_token = first_token
+
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        """`[1, S, D]` to `[1, S, 3]`."""
+        return torch.nn.functional.one_hot((torch.arange(states.shape[1]) == self.first_token).long(), 3)[None].float()
+
+
+@pytest.mark.filterwarnings("ignore:Tokenizer does not support real words")
+@pytest.mark.parametrize("text", [*TEXTS, ["a", "dog", ".", "In", "Zürich", "."]])
+def test_the_first_token_of_a_word_tags_the_word_and_nothing_else(text: str | list[str], tokenizer: Any) -> None:
+    model = made(VaswaniForTokenClassification, **settings_of(tokenizer))
+    apart = not isinstance(text, str)
+    whole, words = (" ".join(text), text) if isinstance(text, list) else (text, text.split())
+    pieces = [len(tokenizer(word)["input_ids"]) - 1 for word in words]
+    for number, word in enumerate(words):
+        model.classifier = OneWord(sum(pieces[:number]))
+        tag = pipeline("token-classification", model, tokenizer=tokenizer, aggregation_strategy="first")
+        found = tag(text, is_split_into_words=True)[0] if apart else tag(text)
+        assert [whole[entity["start"] : entity["end"]].strip() for entity in found if entity["entity_group"] == "B"] == [word]
 
 
 def test_offsets_are_exact_to_the_character(tokenizer: Any) -> None:
