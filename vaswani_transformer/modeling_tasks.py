@@ -284,6 +284,7 @@ class VaswaniForMaskedLM(OnEncoderWithHead):
         self.post_init()
 
     def get_output_embeddings(self) -> nn.Linear:
+        """The map to the vocabulary."""
         return self.mlm_head
 
     def set_output_embeddings(self, value: nn.Linear) -> None:
