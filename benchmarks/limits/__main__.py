@@ -58,7 +58,10 @@ def measure_models(name: str, places: Sequence[str], wanted: Wanted, measure: Me
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Measure what a translator cannot do.")
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.limits", description="Measure what a translator cannot do.", formatter_class=raw
+    )
     verbs = parser.add_subparsers(dest="name", required=True, metavar="|".join(TABLES))
     noise = verbs.add_parser("noise", help="BLEU and chrF over the share of words with noise")
     noise.add_argument("--misspellings", type=Path, metavar="FILE", help="a word and what people write instead, a line each")
@@ -78,6 +81,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         verb.add_argument("--seed", type=int, default=1)
     for verb in verbs.choices.values():
         _add_common(verb)
+    parser.epilog = "\n".join(verb.format_usage() for verb in verbs.choices.values())
     return parser.parse_args(arguments)
 
 

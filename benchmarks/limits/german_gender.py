@@ -25,8 +25,7 @@ _ANY_ENDS = (
     "jemandem", "mädchen", "baby",
 )  # fmt: skip
 _NO_FEMALES = (
-    "termin", "kamin", "medizin", "benzin", "magazin", "disziplin", "delfin", "delphin", "cousin", "berlin", "harlekin", "rubin", "urin",
-    "darin",
+    "termin", "kamin", "medizin", "benzin", "magazin", "disziplin", "delfin", "delphin", "cousin", "berlin", "harlekin", "rubin", "admin",
 )  # fmt: skip
 _PRONOUN_STEMS = ("dies", "jen", "jed", "welch", "manch")
 _EIN_STEMS = ("ein", "kein", "mein", "dein", "sein", "ihr", "unser", "unsr", "euer", "eur")

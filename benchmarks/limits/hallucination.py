@@ -12,31 +12,37 @@ Above which value an output counts as detached depends on the model. `calibrate`
 be another one, and takes the measure and the threshold that find most of them at a given rate of false alarms.
 """
 
+import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from vaswani_transformer.inspection.alignment import alignment_of
 from vaswani_transformer.inspection.maps import AttentionMaps
 from vaswani_transformer.inspection.words import labels
+
+_Value = TypeVar("_Value")
 
 NGRAM, SURPLUS = 4, 2
 LITTLE_ATTENTION = 0.2
 MEASURES = ("ignored", "unaligned")
 
 
-def top_ngram_count(text: str, n: int = NGRAM) -> int:
-    """How often the most frequent n-gram of words occurs; 0 in a text of fewer words."""
-    words = text.split()
-    counts = Counter(zip(*(words[start:] for start in range(n)), strict=False))
+def top_ngram_count(units: Sequence[str], n: int = NGRAM) -> int:
+    """How often the most frequent n-gram occurs; 0 in a text of fewer units."""
+    counts = Counter(zip(*(units[start:] for start in range(n)), strict=False))
     return max(counts.values(), default=0)
 
 
-def is_oscillating(source: str, output: str) -> bool:
-    """Whether the output repeats an n-gram that much more often than the source does; see above."""
-    return top_ngram_count(output) - top_ngram_count(source) >= SURPLUS
+def is_oscillating(source: str, output: str, cut: Callable[[str], Sequence[str]] = str.split) -> bool:
+    """Whether the output repeats an n-gram that much more often than the source does; see above.
+
+    Args:
+        cut: into units. With the model's own subwords, a syllable that is repeated within one long word is seen as well.
+    """
+    return top_ngram_count(cut(output)) - top_ngram_count(cut(source)) >= SURPLUS
 
 
 def has_words(text: str) -> bool:
@@ -103,8 +109,10 @@ class Check:
     """Under the ROC curve: the probability that a detached output has the higher value."""
 
 
-def calibrate(own: Sequence[Mapping[str, float]], detached: Sequence[Mapping[str, float]], alarms: float) -> tuple[Detector, list[Check]]:
-    """Choose a threshold for each measure on every other output, check it on the rest, and take the measure that finds more.
+def calibrate(
+    own: Sequence[Mapping[str, float]], detached: Sequence[Mapping[str, float]], alarms: float, seed: int = 1
+) -> tuple[Detector, list[Check]]:
+    """Choose a threshold for each measure on one half of the outputs, check it on the other, and take the measure that finds more.
 
     The threshold is the lowest at which at most `alarms` of the own translations are flagged. The first half alone chooses the measure.
 
@@ -112,6 +120,7 @@ def calibrate(own: Sequence[Mapping[str, float]], detached: Sequence[Mapping[str
         own: values of `detachment` for the model's own translations.
         detached: for outputs that belong to other sources.
         alarms: the share of false alarms that is allowed.
+        seed: of the halves.
 
     Returns:
         The detector, and the check of each measure on the second half.
@@ -123,10 +132,17 @@ def calibrate(own: Sequence[Mapping[str, float]], detached: Sequence[Mapping[str
         raise ValueError("The detector needs at least 4 sentences of each class to be set and checked; give more text.")
     if not 0 <= alarms < 1:
         raise ValueError(f"The share of false alarms is {alarms}; it is from 0 to below 1, such as 0.05.")
-    detectors = {name: Detector(name, threshold([values[name] for values in own[::2]], alarms)) for name in MEASURES}
-    seen = {name: fmean(map(detector.is_detached, detached[::2])) for name, detector in detectors.items()}
-    checks = [_check(detector, own[1::2], detached[1::2]) for detector in detectors.values()]
+    (first_own, rest_own), (first_detached, rest_detached) = (halves(side, seed) for side in (own, detached))
+    detectors = {name: Detector(name, threshold([values[name] for values in first_own], alarms)) for name in MEASURES}
+    seen = {name: fmean(map(detector.is_detached, first_detached)) for name, detector in detectors.items()}
+    checks = [_check(detector, rest_own, rest_detached) for detector in detectors.values()]
     return detectors[max(MEASURES, key=lambda name: seen[name])], checks
+
+
+def halves(values: Sequence[_Value], seed: int) -> tuple[list[_Value], list[_Value]]:
+    """`values` in two halves, at random: in some corpora every other sentence is of another kind, such as a longer one."""
+    mixed = random.Random(f"{seed} halves").sample(values, len(values))
+    return mixed[: len(mixed) // 2], mixed[len(mixed) // 2 :]
 
 
 def threshold(values: Sequence[float], alarms: float) -> float:

@@ -58,20 +58,25 @@ def _scores(subject: Subject, sources: Sequence[str]) -> Row:
 
 def noise_table(results: Sequence[Results]) -> str:
     """BLEU and chrF, a line for each model, kind and share; with what BLEU loses by clean text."""
-    header = ("model", "noise", "words changed", "sentences changed", "BLEU", "by clean text", "chrF", "by clean text")
+    header = ("model", "noise", "asked for", "words changed", "sentences changed", "BLEU", "by clean text", "chrF", "by clean text")
     return markdown_table(header, (cells for result in results for cells in _lines(result)), left=2) + "\n"
 
 
 def _lines(result: Results) -> list[Sequence[str]]:
     clean = result["clean"]
     lines: list[Sequence[str]] = [
-        (result["model"], "none", "0.0 %", "0.0 %", f"{clean['bleu']['score']:.2f}", "", f"{clean['chrf']['score']:.2f}", "")
+        (result["model"], "none", "", "", "", f"{clean['bleu']['score']:.2f}", "", f"{clean['chrf']['score']:.2f}", "")
     ]
     for kind in result["kinds"]:
         for point in kind["points"]:
             scores = [cell for name in ("bleu", "chrf") for cell in _difference(point[name]["score"], clean[name]["score"])]
             lines.append(
-                (result["model"], kind["kind"], *(f"{100 * point[key]:.1f} %" for key in ("reached", "changed_sentences")), *scores)
+                (
+                    result["model"],
+                    kind["kind"],
+                    *(f"{100 * point[key]:.1f} %" for key in ("share", "reached", "changed_sentences")),
+                    *scores,
+                )
             )
     return lines
 
@@ -85,7 +90,7 @@ def draw_noise(results: Sequence[Results], picture: Path) -> None:
     kinds = [kind["kind"] for kind in results[0]["kinds"]]
     figure = Figure(figsize=(3.0 * len(kinds), 3.4), dpi=150, layout="constrained")
     FigureCanvasAgg(figure)
-    panels: Any = figure.subplots(1, len(kinds), sharey=True, squeeze=False)[0]
+    panels: Any = figure.subplots(1, len(kinds), sharex=True, sharey=True, squeeze=False)[0]
     for axes, kind in zip(panels, kinds, strict=True):
         _panel(axes, kind, results)
     panels[0].set_ylabel("BLEU")

@@ -32,10 +32,12 @@ NEARLY_EMPTY = ("", " ", *".,;:!?-()", "...", "?!", '"', "'", "/")
 """Sources without a word."""
 
 _OTHERS, _BEATEN = 20, 19
-"""An output is unrelated to its reference if it is closer to two or more of 20 other references."""
+"""An output is unrelated to its reference if two or more of 20 other references are as close."""
 _CHOSEN_BY = 50
 _EXAMPLES = 3
 
+Cut = Callable[[str], Sequence[str]]
+"""A text in its units, such as the model's own subwords."""
 Reader = Callable[[str, str], dict[str, float]]
 """The measures of detachment of a source and an output."""
 
@@ -47,7 +49,7 @@ def measure_sources(subject: Subject, foreign: Mapping[str, Path], alarms: float
         subject: the model and its text.
         foreign: files with the same sentences as the text, line by line, by the code of their language; plain text.
         alarms: the share of false alarms that the detector may give.
-        seed: of the made positives and of the references that an output is compared with.
+        seed: of the made positives, of the halves that set and check the detector, and of the references that an output is compared with.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -61,7 +63,7 @@ def measure_sources(subject: Subject, foreign: Mapping[str, Path], alarms: float
     }
     reading, read = _reader(subject)
     own = subject.translate(text.sources)
-    detector, check = _check_detector(text.sources, own, read, alarms, seed)
+    detector, check = _check_detector(list(zip(text.sources, own, strict=True)), read, subject.tokenizer.tokenize, alarms, seed)
     rows = [_row(subject, kind, *kinds[kind], detector, read, seed) for kind in kinds]
     agreement = _agreement([verdict for row in rows for verdict in row.pop("verdicts")])
     rows.append(_empty_row(subject))
@@ -90,23 +92,25 @@ def _reader(subject: Subject) -> tuple[Reading, Reader]:
     return reading, lambda source, output: detachment(maps_of(source, output), reading, control)
 
 
-def _check_detector(sources: Sequence[str], own: Sequence[str], read: Reader, alarms: float, seed: int) -> tuple[Detector, dict[str, Any]]:
+def _check_detector(
+    translations: Sequence[tuple[str, str]], read: Reader, cut: Cut, alarms: float, seed: int
+) -> tuple[Detector, dict[str, Any]]:
     """Positives that are made: another sentence's translation is detached, and a translation with a piece repeated oscillates."""
-    pairs = [(source, output) for source, output in zip(sources, own, strict=True) if has_words(source) and has_words(output)]
+    pairs = [pair for pair in translations if all(map(has_words, pair))]
     half = len(pairs) // 2
     others = [pairs[(number + half) % len(pairs)][1] for number in range(len(pairs))]
     swapped = [(source, other) for (source, output), other in zip(pairs, others, strict=True) if other != output]
     mine, theirs = (
         [read(*pair) for pair in tqdm(side, desc=name, unit="sentence")] for name, side in (("Own", pairs), ("Detached", swapped))
     )
-    detector, checks = calibrate(mine, theirs, alarms)
+    detector, checks = calibrate(mine, theirs, alarms, seed)
     rng = random.Random(f"{seed} repeated")
     long = [(source, output) for source, output in pairs if len(output.split()) >= NGRAM]
     made = [(source, repeated(output, rng.randint(0, len(output.split()) - NGRAM))) for source, output in long]
     oscillating = {
         "pairs": len(made),
-        "found": fmean(is_oscillating(*pair) for pair in made) if made else None,
-        "false_alarms": fmean(is_oscillating(*pair) for pair in pairs),
+        "found": fmean(is_oscillating(*pair, cut) for pair in made) if made else None,
+        "false_alarms": fmean(is_oscillating(*pair, cut) for pair in pairs),
     }
     return detector, {"detached": [asdict(check) for check in checks], "oscillating": oscillating}
 
@@ -117,7 +121,7 @@ def _row(subject: Subject, kind: str, meaning: str, sources: Sequence[str], dete
     for number, (source, output) in enumerate(zip(tqdm(sources, desc=kind, unit="sentence"), outputs, strict=True)):
         used = has_words(output) and has_words(source)
         verdicts.append({
-            "oscillating": is_oscillating(source, output),
+            "oscillating": is_oscillating(source, output, subject.tokenizer.tokenize),
             "detached": used and detector.is_detached(read(source, output)),
             "unrelated": _is_unrelated(output, number, references, seed),
         })  # fmt: skip

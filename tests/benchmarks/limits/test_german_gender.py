@@ -15,6 +15,7 @@ PHRASES = {
         "zur [Anwältin]",
         "die [Angestellte] kam", "mit der [Angestellten]", "eine [Vorsitzende]", "die [Putzfrau]",
         "der [Krankenschwester]", "eine [Mechaniker]", "meine [Assistentin]",
+        "[Friseurin] und [Ingenieurin]",
     ],
     "neutral": ["die [Person]", "das [Kind]", "eine [Lehrkraft]", "[jemand] ruft", "das neue [Mitglied]"],
     None: ["die [Lehrer] schlafen", "[Lehrer] schlafen", "und [Koch]", "mit der [Lehrer]"],

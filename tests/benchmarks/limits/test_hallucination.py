@@ -9,6 +9,7 @@ from benchmarks.limits.hallucination import (
     area_under_curve,
     calibrate,
     detachment,
+    halves,
     has_words,
     is_oscillating,
     repeated,
@@ -32,10 +33,11 @@ def maps(cross: list[list[float]]) -> AttentionMaps:
 
 
 def test_repetition_by_hand() -> None:
-    assert [top_ngram_count(text, n) for text, n in [("a b a b a", 2), ("a b", 3), ("", 4), ("a a a a a a", 4)]] == [2, 0, 0, 3]
+    assert [top_ngram_count(text.split(), n) for text, n in [("a b a b a", 2), ("a b", 3), ("", 4), ("a a a a a a", 4)]] == [2, 0, 0, 3]
     assert is_oscillating("one two three four", "a b c d a b c d a b c d")
     assert not is_oscillating("one two three four", "a b c d a b c d")  # one more than the source is not enough
     assert not is_oscillating("a b c d a b c d a b c d", "w x y z w x y z w x y z")  # the source repeats itself as well
+    assert is_oscillating("abcd", "abcdabcdabcd", list) and not is_oscillating("abcd", "abcdabcdabcd")  # within a word
     assert repeated("a b c d e f", 1) == "a b c d e b c d e b c d e b c d e f" and is_oscillating("a b c d", repeated("a b c d e f", 1))
     assert not has_words(" .?!") and has_words("a") and has_words("3")
 
@@ -57,13 +59,15 @@ def test_thresholds_and_areas_by_hand() -> None:
 
 
 def test_the_measure_that_finds_more_is_taken_and_checked_on_what_it_has_not_seen() -> None:
-    own = [{"ignored": 0.1, "unaligned": number % 4 / 4} for number in range(20)]
-    detached = [{"ignored": 0.8 if number % 2 == 0 or number > 9 else 0.0, "unaligned": 0.5} for number in range(20)]
-    detector, checks = calibrate(own, detached, 0.05)
+    first, rest = halves(range(20), 7)
+    assert sorted(first + rest) == list(range(20)) and len(first) == 10 and first != sorted(first)
+    own = [{"ignored": 0.9 if number in rest[:3] else 0.1, "unaligned": 0.6} for number in range(20)]
+    detached = [{"ignored": 0.0 if number in rest[:5] else 0.8, "unaligned": 0.5} for number in range(20)]
+    detector, checks = calibrate(own, detached, 0.05, seed=7)
     assert detector == Detector("ignored", 0.1)
     ignored, unaligned = checks
-    assert (ignored.pairs, ignored.found, ignored.false_alarms) == (10, 0.5, 0)  # of the second half, 5 of 10
-    assert (unaligned.found, unaligned.threshold) == (0, 0.5) and ignored.area == 0.5
+    assert (ignored.pairs, ignored.found, ignored.false_alarms) == (10, 0.5, 0.3)
+    assert (unaligned.found, unaligned.threshold, unaligned.area) == (0, 0.6, 0)
     with pytest.raises(ValueError, match="at least 4 sentences of each class"):
         calibrate(own[:3], detached, 0.05)
     with pytest.raises(ValueError, match="false alarms is 5; it is from 0"):

@@ -74,7 +74,7 @@ def test_everything_is_measured_and_shown_in_the_card(local_run: RunFolder, tmp_
 
     section = render_card(local_run).split("### Limits, measured")[1].split("## Versions")[0]
     swap = noise["kinds"][1]["points"][1]
-    assert f"| swap | {swap['reached']:.1%} | {swap['changed_sentences']:.1%} | {swap['bleu']['score']:.2f} |" in section
+    assert f"| swap | 20.0% | {swap['reached']:.1%} | {swap['changed_sentences']:.1%} | {swap['bleu']['score']:.2f} |" in section
     assert "| foreign (fr): the same sentences in fr | 12 |" in section and "| empty:" in section
     assert "all words of 1 of its 2 sentences" in section and "| pro-stereotypical | 1 |" in section
     assert "in two senses: 1 of\n2." in section and "This has not been measured." not in render_card(local_run)
