@@ -110,7 +110,7 @@ def test_scientific_notation_is_a_number(recipe_file: Path) -> None:
         ("model.dropout=1.5", "`dropout` is a probability below 1, not 1.5"),
         ("model.dropout=high", "'dropout' with value 'high'"),
         ("model.encoder_attention_heads=7", "set `head_dim`"),
-        ("model.attention_score=additve", "'additve'"),
+        ("model.attention_score=additve", "expected one of .*'additive'., got additve"),
         ("model.attention_window=0", "`attention_window` must be at least 1, not 0"),
         ("name=../x", r"`name` is that of the run's folder below runs/ and cannot be '../x'; choose one without / and"),
         ("name=..", r"`name` is .* cannot be '\.\.'"),

@@ -55,6 +55,19 @@ def test_the_model_index_holds_every_score(run: RunFolder) -> None:
     assert results[3].dataset_split == "test[:3]"
 
 
+def test_the_architecture_names_another_kind_of_attention(run: RunFolder) -> None:
+    plain = write_card(run).read_text(encoding="utf-8")
+    path = run.averaged / "config.json"
+    write_json(path, {**read_json(path), "attention_score": "dot_product", "attention_window": 8})
+    card = write_card(run).read_text(encoding="utf-8")
+    rows = [
+        "| Scores of attention (`attention_score`) | `dot_product` |",
+        "| Positions that self-attention sees (`attention_window`) | 8 |",
+    ]
+    assert [row for row in card.splitlines() if row not in plain.splitlines() and "`attention_" in row] == rows
+    assert "`attention_" not in plain
+
+
 def test_a_norwegian_model_is_not_a_boolean(run: RunFolder) -> None:
     text = run.recipe.read_text(encoding="utf-8").replace("target_language: de", "target_language: 'no'")
     run.recipe.write_text(text, encoding="utf-8")
