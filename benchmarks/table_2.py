@@ -118,7 +118,7 @@ def picture(results: Results) -> Figure:
         points = [(system["name"], _flops(system, direction), system["bleu"][direction]) for system in results["systems"]]
         _label(axes, [(name, flops, bleu) for name, flops, bleu in points if flops is not None and bleu is not None])
         axes.set_xscale("log")
-        axes.margins(x=0.45, y=0.12)
+        axes.margins(x=0.6, y=0.12)
         axes.set_title(f"{direction}, as reported", loc="left", fontweight="bold")
         axes.set_xlabel("training FLOPs")
         axes.set_ylabel("BLEU, newstest2014")
@@ -132,7 +132,7 @@ def _label(axes: Axes, points: Sequence[tuple[str, float, float]]) -> None:
     """Draw the points, each with its name on the right, or on the left where another point follows close at the same height."""
     for name, flops, bleu in points:
         colour = _OURS if name.startswith("Transformer") else "0.4"
-        has_neighbour = any(flops < other < 8 * flops and abs(bleu - height) < _SAME_HEIGHT for _, other, height in points)
+        has_neighbour = any(flops < other < 4 * flops and abs(bleu - height) < _SAME_HEIGHT for _, other, height in points)
         shift, side = (-6, "right") if has_neighbour else (6, "left")
         axes.plot([flops], [bleu], "o", color=colour, markersize=5)
         place: Any = {"xytext": (shift, 0), "textcoords": "offset points", "ha": side, "va": "center"}

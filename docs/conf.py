@@ -20,7 +20,7 @@ html_copy_source = False
 html_show_sphinx = False
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.coverage", "sphinx.ext.napoleon", "made_from_code"]
-exclude_patterns = ["_extensions"]
+exclude_patterns = ["_extensions", "measured"]  # tables there are included by pages
 myst_enable_extensions = ["deflist"]
 myst_heading_anchors = 3
 

@@ -42,7 +42,11 @@ def table(results: Results) -> str:
     parts = [_caption(results), "**Complexity of a layer: exponents fitted, beside the paper's**", _exponents(results)]
     parts += ["**Sequential operations and maximum path length, counted**", _counts(results)]
     if results["crossovers"]:
-        parts += [f"**The length at which {KINDS[REFERENCE].title} stops being faster**", _crossovers(results)]
+        parts += [
+            f"**The length at which {KINDS[REFERENCE].title} stops being faster**",
+            _crossovers(results),
+            _sentence(results["crossovers"]),
+        ]
     for threads in sorted({row["threads"] for row in results["cells"]}):
         parts += _sizes(results, threads)
     return "\n\n".join(parts) + "\n"
@@ -109,6 +113,21 @@ def _crossovers(results: Results) -> str:
         own = {row["d_model"]: row for row in of_group}
         rows.append((KINDS[name].title, str(threads), _MODES[mode], *(_crossover(own.get(width)) for width in widths)))
     return markdown_table(("than", "threads", "", *(f"d = {width}" for width in widths)), rows, left=3)
+
+
+def _sentence(rows: Sequence[Row]) -> str:
+    """Where "self-attention is faster when n < d" is true: it is so far as the crossover, or else the longest length of both, reaches."""
+    lengths = [(row, row["length"] or (row["longest"] if row["faster"] == "attention" else 0)) for row in rows]
+    true = [row for row, length in lengths if round(length) >= row["d_model"]]
+    false = [
+        row for row, length in lengths if round(length) < row["d_model"] and (row["length"] is not None or row["faster"] == "recurrent")
+    ]
+    crossed = [row["length"] / row["d_model"] for row in rows if row["length"] is not None]
+    between = f" Where they cross, n is {min(crossed):.1f} to {max(crossed):.1f} times d." if crossed else ""
+    return (
+        f'"Faster when n < d" is true in {len(true)} of these {len(rows)} comparisons and false in {len(false)}; in the other '
+        f"{len(rows) - len(true) - len(false)} it is true as far as both were measured.{between}"
+    )
 
 
 def _crossover(row: Row | None) -> str:

@@ -24,9 +24,9 @@ class Memory:
     """Predicted bytes, without those of the libraries.
 
     Attributes:
-        lasting: weights, and in a training Adam's two moments of each.
+        lasting: weights, and in a training the gradient and Adam's two moments of each.
         states: what grows with the lengths and stays: activations for the backward pass, or keys and values of the past.
-        passing: what the largest step needs for itself, gradients included.
+        passing: what the largest step needs for itself.
     """
 
     lasting: int
@@ -50,8 +50,10 @@ def training_memory(config: VaswaniConfig, sentences: int, source_length: int, t
 
     The backward pass needs of each encoder layer 4 D + 2 H (K + V) + F numbers a position, and the factors of two dropouts; of each
     decoder layer 6 D + 3 H (K + V) + F, the factors of three, and H (K + V) a source position. Each attention needs its weights, one number
-    a head and pair of positions, which is all that grows with the square of the length. The peak is where the backward pass
-    begins, or where it has ended and all gradients exist.
+    a head and pair of positions, which is all that grows with the square of the length. The peak is where the backward pass begins.
+
+    Not all that is counted exists at that moment: gradients come later, and scores of attention and of the vocabulary have gone. But the
+    heap keeps what was freed, and seldom fits the next tensor into a gap, so all of it counts in full.
 
     Args:
         config: the architecture.
@@ -79,9 +81,9 @@ def training_memory(config: VaswaniConfig, sentences: int, source_length: int, t
     projection = config.decoder_entries * width
     tokens = min(CHUNK_TOKENS["cpu"], sentences * target_length)
     of_scores = 2 * sentences * config.decoder_attention_heads * target_length * max(target_length, source_length)
-    begins = max(tokens * config.decoder_entries + projection, 2 * projection + of_scores)
-    ended = weights + 2 * projection - states
-    return Memory(_FLOAT * 3 * weights, _FLOAT * states, _FLOAT * max(begins, ended))
+    gaps = sentences * (config.encoder_layers * of_encoder + config.decoder_layers * of_decoder)
+    passing = tokens * config.decoder_entries + 2 * projection + of_scores + gaps
+    return Memory(_FLOAT * 4 * weights, _FLOAT * states, _FLOAT * passing)
 
 
 def translation_memory(config: VaswaniConfig, sentences: int, source_length: int, target_length: int, beams: int = 4) -> Memory:

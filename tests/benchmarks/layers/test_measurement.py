@@ -63,6 +63,7 @@ def test_the_same_command_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert crossed == {64: pytest.approx(64), 128: pytest.approx(128), 192: pytest.approx(192)}
     assert "| self-attention | O(n^2 d) | 1 | forward | 2.00 | 2 | 1.00 | 1 | 256 |" in table(results)
     assert "skipped" in table(results) and {path.name for path in tmp_path.iterdir()} == {"results.json", "table.md", "results.png"}
+    assert "is true in 6 of these 6 comparisons" in table(results) and "n is 1.0 to 1.0 times d" in table(results)
     list(benchmark_layers(replace(settings, cell_seconds=61), file))
     assert len(asked) == 3 * 11 + 3  # only what reached a limit is tried again
     with pytest.raises(ValueError, match="other limits"):

@@ -1,16 +1,7 @@
-"""Time and memory of training and translating against length, to where they stop, beside what the formulas predict.
+"""Updates and searches at one length after the other, each in a process of its own, and what the formulas predict of them."""
 
-    python -m benchmarks.length --presets tiny base --output runs/length
-
-Each length is a process of its own: one pair, as long on both sides, of random tokens. Training is updates as `vaswani train` does them, in
-float32; translating is a beam search that ends at that length. The same command goes on where it was stopped. Writes results.json
-and table.md into --output after each length, and results.png at the end.
-"""
-
-import argparse
 import resource
-import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -18,19 +9,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 
 from benchmarks.machine import circumstances
 from benchmarks.own_process import OwnProcess
-from benchmarks.report import UNKNOWN, Results, Row, markdown_table, on_what
+from benchmarks.report import Results, Row
 from benchmarks.stopwatch import Stopwatch
 from vaswani_transformer.configuration_vaswani import PRESETS, VaswaniConfig
-from vaswani_transformer.files.atomic_file import write_text
-from vaswani_transformer.files.json_files import read_json, write_json
+from vaswani_transformer.files.json_files import read_json
 from vaswani_transformer.recipe import load_recipe
-from vaswani_transformer.report.curves import write_png
 from vaswani_transformer.shipped_recipes import find_recipe
 from vaswani_transformer.training.building import build_model
 from vaswani_transformer.training.loss import TranslationLoss, target_positions
@@ -43,8 +29,7 @@ WORK = (TRAINING, TRANSLATING)
 LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096, 8192)
 MEASURED, TOO_LARGE, TOO_LONG = "measured", "memory", "time"
 
-_GIB = 2**30
-_COLOURS = {"tiny": "#55a868", "base": "#4c72b0", "big": "#c44e52"}
+GIB = 2**30
 
 
 @dataclass(frozen=True)
@@ -85,7 +70,7 @@ class Worker:
         self.beams, self.work = plan.beams, work
         mapped = process_bytes("VmSize")
         if mapped is not None:
-            most = mapped + round(plan.gib * _GIB) - (process_bytes("VmRSS") or 0)
+            most = mapped + round(plan.gib * GIB) - (process_bytes("VmRSS") or 0)
             resource.setrlimit(resource.RLIMIT_AS, (most, most))
         if work == TRAINING:
             keep_freed_memory()
@@ -94,6 +79,7 @@ class Worker:
         self.loss = TranslationLoss(self.model, recipe.training.label_smoothing)
         self.adam = build_adam(self.loss, recipe.training)
         set_learning_rate(self.adam, 1e-6)
+        _forget_peak()
 
     def update(self, length: int) -> None:
         """One update on one pair."""
@@ -109,6 +95,13 @@ class Worker:
         limits = {"min_new_tokens": length, "max_new_tokens": length}
         with torch.inference_mode():
             self.model.generate(source, attention_mask=torch.ones_like(source), num_beams=self.beams, **limits)
+
+
+def _forget_peak() -> None:
+    """Let Linux count this process's peak of memory from now on: a model that is built has each shared matrix several times at first."""
+    file = Path("/proc/self/clear_refs")
+    if file.is_file():
+        file.write_text("5", encoding="ascii")
 
 
 def work_once(worker: Worker, length: int) -> dict[str, Any]:
@@ -137,7 +130,7 @@ def measure(preset: str, work: str, length: int, plan: Plan) -> Row:
     with OwnProcess(f"{work} {preset} at {length}", Worker, preset, work, plan) as process:
         found = process.ask(work_once, length)
         memory = process.memory()
-    return {"preset": preset, "work": work, "length": length, **found, **memory, "predicted_bytes": predicted(preset, work, length, plan)}
+    return {"preset": preset, "work": work, "length": length, **found, **memory}
 
 
 def predicted(preset: str, work: str, length: int, plan: Plan) -> int:
@@ -171,9 +164,15 @@ def benchmark_length(plan: Plan, file: Path) -> Iterator[Results]:
             if length not in known:
                 known[length] = measure(preset, work, length, plan)
                 results["rows"].append(known[length])
-            yield {**results, "times": predicted_times(results["rows"]), "ends": ends(results["rows"], plan.gib)}
+            yield {**results, **predictions(results["rows"], plan)}
             if known[length]["outcome"] != MEASURED or known[length]["cpu_seconds"] > plan.seconds:
                 break
+
+
+def predictions(rows: Sequence[Row], plan: Plan) -> Results:
+    """The rows with their predicted memory, predicted times, and where training ends."""
+    shown = [{**row, "predicted_bytes": predicted(row["preset"], row["work"], row["length"], plan)} for row in rows]
+    return {"rows": shown, "times": predicted_times(rows), "ends": ends(rows, plan.gib)}
 
 
 def predicted_times(rows: Iterable[Row]) -> list[Row]:
@@ -211,7 +210,7 @@ def fit(lengths: Sequence[int], seconds: Sequence[float]) -> tuple[float, float]
 def ends(rows: Sequence[Row], gib: float) -> dict[str, int]:
     """For each preset, the longest pair that would still be trained on in `gib` GiB, the libraries included."""
     libraries = {row["preset"]: row["imports_bytes"] or 0 for row in rows}
-    return {preset: longest_that_fits(VaswaniConfig.from_preset(preset), round(gib * _GIB) - size) for preset, size in libraries.items()}
+    return {preset: longest_that_fits(VaswaniConfig.from_preset(preset), round(gib * GIB) - size) for preset, size in libraries.items()}
 
 
 def error_of(row: Row) -> float | None:
@@ -220,101 +219,3 @@ def error_of(row: Row) -> float | None:
         return None
     share: float = (row["predicted_bytes"] + row["imports_bytes"]) / row["peak_bytes"] - 1
     return share
-
-
-def table(results: Results) -> str:
-    """Markdown: a row for each length, and where training ends."""
-    times = {(row["preset"], row["work"], row["length"]): row for row in results["times"]}
-    rows = (_cells(row, times) for row in results["rows"])
-    header = ("model", "work", "tokens a side", "seconds", "predicted", "peak GiB", "predicted", "off by")
-    plan = results["plan"]
-    last = "\n".join(f"- {preset}: {length:,} tokens a side" for preset, length in results["ends"].items())
-    return (
-        f"One pair of random tokens, float32, {plan['threads']} thread(s), {plan['beams']} beams. {on_what(results)} Seconds of the "
-        "processor for one update or one translation; predicted as a n + b n^2, fitted to the lengths in italics. Peak memory of a process "
-        f"of its own, libraries included.\n\n{markdown_table(header, rows, left=2)}\n\n"
-        f"By the formula, the longest pair that {plan['gib']:g} GiB train on:\n\n{last}\n"
-    )
-
-
-def _cells(row: Row, times: Mapping[tuple[str, str, int], Row]) -> tuple[str, ...]:
-    time, error = times.get((row["preset"], row["work"], row["length"])), error_of(row)
-    guess = UNKNOWN if time is None else f"*{time['seconds']:.3g}*" if time["fitted"] else f"{time['seconds']:.3g}"
-    return (
-        row["preset"],
-        row["work"],
-        f"{row['length']:,}",
-        f"{row['cpu_seconds']:.3g}" if row["outcome"] == MEASURED else f"out of {row['outcome']}",
-        guess,
-        UNKNOWN if row["peak_bytes"] is None else f"{row['peak_bytes'] / _GIB:.2f}",
-        f"{(row['predicted_bytes'] + (row['imports_bytes'] or 0)) / _GIB:.2f}",
-        UNKNOWN if error is None else f"{error:+.0%}",
-    )
-
-
-def picture(results: Results) -> Figure:
-    """Time and memory against length, a row for each work: points measured, lines predicted."""
-    work = [name for name in WORK if any(row["work"] == name for row in results["rows"])]
-    figure = Figure(figsize=(9.6, 3.4 * len(work)), dpi=140, layout="constrained")
-    FigureCanvasAgg(figure)
-    every = figure.subplots(len(work), 2, squeeze=False)
-    for pair, name in zip(every, work, strict=True):
-        rows = [row for row in results["rows"] if row["work"] == name and row["outcome"] == MEASURED]
-        for preset in dict.fromkeys(row["preset"] for row in rows):
-            own = [row for row in rows if row["preset"] == preset]
-            times = [row for row in results["times"] if (row["preset"], row["work"]) == (preset, name)]
-            _curve(pair[0], preset, [(r["length"], r["cpu_seconds"]) for r in own], [(r["length"], r["seconds"]) for r in times])
-            known = [row for row in own if row["peak_bytes"] is not None]
-            peaks = [(row["length"], row["peak_bytes"] / _GIB) for row in known]
-            _curve(pair[1], preset, peaks, [(row["length"], (row["predicted_bytes"] + row["imports_bytes"]) / _GIB) for row in known])
-        for axes, unit in zip(pair, ("seconds", "peak GiB"), strict=True):
-            axes.set_title(f"{name}: {unit}", loc="left", fontweight="bold")
-            axes.set_xscale("log", base=2)
-            axes.set_yscale("log")
-            axes.set_xlabel("tokens a side (points: measured; lines: predicted)")
-            axes.grid(color="0.92")
-            axes.spines[["top", "right"]].set_visible(False)
-            if axes.get_legend_handles_labels()[0]:
-                axes.legend(frameon=False)
-    return figure
-
-
-def _curve(axes: Axes, preset: str, points: Sequence[tuple[int, float]], line: Sequence[tuple[int, float]]) -> None:
-    colour = _COLOURS[preset]
-    if line:
-        axes.plot(*zip(*sorted(line), strict=True), color=colour, linewidth=1.3)
-    if points:
-        axes.plot(*zip(*points, strict=True), "o", color=colour, markersize=4, label=preset)
-
-
-def parse() -> argparse.Namespace:
-    """The command line."""
-    parser = argparse.ArgumentParser(description="Measure time and memory against length, beside what the formulas predict.")
-    add, standard = parser.add_argument, Plan()
-    add("--presets", nargs="+", default=list(standard.presets), metavar="NAME", help=f"of {', '.join(PRESETS)}")
-    add("--lengths", type=int, nargs="+", default=list(standard.lengths), metavar="N")
-    add("--work", nargs="+", default=list(WORK), metavar="WORK", help=f"of {', '.join(WORK)}")
-    add("--threads", type=int, default=standard.threads)
-    add("--beams", type=int, default=standard.beams)
-    add("--gib", type=float, default=standard.gib, help="memory of one process, at most")
-    add("--seconds", type=float, default=standard.seconds, help="no longer text follows one that took more")
-    add("--output", type=Path, default=Path("runs/length"))
-    return parser.parse_args()
-
-
-def main(a: argparse.Namespace) -> None:
-    """Measure, and leave results.json, table.md and results.png in `a.output`."""
-    plan = Plan(tuple(a.presets), tuple(a.lengths), tuple(a.work), a.threads, a.beams, a.gib, a.seconds)
-    results: Results = {}
-    for results in benchmark_length(plan, a.output / "results.json"):
-        write_json(a.output / "results.json", results)
-        write_text(a.output / "table.md", table(results))
-    write_png(picture(results), a.output / "results.png")
-    print(f"{table(results)}\nresults.json, table.md and results.png are in {a.output}.")
-
-
-if __name__ == "__main__":
-    try:
-        main(parse())
-    except (OSError, RuntimeError, ValueError) as error:
-        sys.exit(f"error: {error}")

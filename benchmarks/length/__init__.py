@@ -1,0 +1,1 @@
+"""Time and memory of training and translating against the length of the texts."""

@@ -1,0 +1,28 @@
+"""The tables in the documents are those of the results beside them."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from benchmarks import table_2
+from benchmarks.layers import report as layers
+from benchmarks.length import report as length
+from benchmarks.length.measurement import error_of
+from benchmarks.report import Results
+from vaswani_transformer.files.json_files import read_json
+
+MEASURED = Path(__file__).parents[2] / "docs" / "measured"
+
+
+@pytest.mark.parametrize(("name", "table"), [("table_1", layers.table), ("length", length.table), ("table_2", table_2.table)])
+def test_a_page_shows_what_was_measured(name: str, table: Callable[[Results], str]) -> None:
+    folder = MEASURED / name
+    assert (folder / "table.md").read_text(encoding="utf-8") == table(read_json(folder / "results.json"))
+    assert (folder / "results.png").is_file()
+
+
+def test_the_predicted_memory_is_within_a_fifth() -> None:
+    errors = [error_of(row) for row in read_json(MEASURED / "length" / "results.json")["rows"]]
+    known = [error for error in errors if error is not None]
+    assert len(known) >= 6 and max(map(abs, known)) <= 0.2
