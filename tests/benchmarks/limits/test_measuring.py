@@ -1,5 +1,6 @@
 """The four measurements of a run, from its folder to its card, with a model that knows nothing."""
 
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -79,6 +80,8 @@ def test_everything_is_measured_and_shown_in_the_card(local_run: RunFolder, tmp_
     assert "all words of 1 of its 2 sentences" in section and "| pro-stereotypical | 1 |" in section
     assert "in two senses: 1 of\n2." in section and "This has not been measured." not in render_card(local_run)
     assert "{{" not in section and "\n\n\n" not in section
+    for table in re.findall(r"(?:^\|.*\n)+", section, flags=re.MULTILINE):
+        assert len({row.count("|") for row in table.splitlines()}) == 1, table
 
 
 def test_limits_of_other_weights_make_no_card(run: RunFolder) -> None:
