@@ -34,6 +34,7 @@ _SYNONYMS = {
     **dict.fromkeys(("batch_size", "batch_tokens", "max_tokens", "per_device_train_batch_size", "tokens_per_batch"), _TOKENS),
     **dict.fromkeys(("lr", "learning_rate", "max_lr", "peak_lr"), _RATE),
     **dict.fromkeys(("warmup", "warmup_steps", "lr_warmup"), "`training.warmup_updates`"),
+    **dict.fromkeys(("cooldown", "cooldown_updates", "lr_decay", "lr_scheduler_type"), "`training.cooldown_share`, a share of all updates"),
     **dict.fromkeys(("accumulation", "accum_count", "update_freq", "gradient_accumulation_steps"), _MICRO_BATCHES),
     **dict.fromkeys(("max_length", "max_len", "max_seq_len", "max_source_length"), "`batching.max_sentence_tokens`"),
     **dict.fromkeys(("fp16", "bf16", "amp", "mixed_precision"), "`training.precision`"),
@@ -209,6 +210,9 @@ class TrainingSettings:
     all were as long as the first). Intervals are in updates. `learning_rate_scale` multiplies equation 3. `max_gradient_norm` clips;
     `None`, as in the paper, does not.
 
+    `cooldown_share` is the share of all updates, at their end, over which the learning rate falls linearly to zero (Hägele et al., 2024).
+    Until then it is the paper's, so a run may be made longer before its cooldown begins. `patience` ends a run without it.
+
     `parallel_heads` is k, the tokens that the trained model proposes in a step of blockwise parallel decoding: one more than it has heads.
     They are added to the model `init_from`, or trained on where it has them. `fine_tuning.freeze: [backbone]` trains nothing else.
 
@@ -238,6 +242,7 @@ class TrainingSettings:
     epochs: float | None = None
     warmup_updates: int = 4000
     learning_rate_scale: float = 1.0
+    cooldown_share: float = 0.0
     initial_scale: float | Literal["deepnorm"] = 1.0
     adam_betas: tuple[float, float] = (0.9, 0.98)
     adam_epsilon: float = 1e-9
@@ -270,6 +275,8 @@ class TrainingSettings:
         require_at_least(self, self.average_checkpoints, "keep_last_checkpoints")
         require_at_least(self, 0, "seed", "keep_best_checkpoints", "weight_decay", "r_drop")
         require_above_zero(self, "learning_rate_scale", "adam_epsilon", "max_gradient_norm")
+        if not 0 <= self.cooldown_share <= 1:
+            raise ValueError(f"`cooldown_share` is a share of all updates, from 0 to 1, not {self.cooldown_share}.")
         if self.ema_decay is not None and not 0 < self.ema_decay < 1:
             raise ValueError(f"`ema_decay` must lie between 0 and 1 (both excluded), not {self.ema_decay}.")
         if self.initial_scale != "deepnorm":

@@ -58,7 +58,11 @@ def test_the_model_index_holds_every_score(run: RunFolder) -> None:
 def test_the_architecture_names_another_kind_of_attention(run: RunFolder) -> None:
     plain = write_card(run).read_text(encoding="utf-8")
     path = run.averaged / "config.json"
-    write_json(path, {**read_json(path), "attention_score": "dot_product", "attention_window": 8})
+    config = read_json(path)
+    older = {key: value for key, value in config.items() if key not in ("attention_score", "attention_window")}
+    write_json(path, older)
+    assert write_card(run).read_text(encoding="utf-8") == plain  # a run from before there was a choice
+    write_json(path, {**config, "attention_score": "dot_product", "attention_window": 8})
     card = write_card(run).read_text(encoding="utf-8")
     rows = [
         "| Scores of attention (`attention_score`) | `dot_product` |",

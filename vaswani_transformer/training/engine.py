@@ -124,7 +124,7 @@ class Training:
         self.average = None if decay is None else WeightAverage(self.trained, decay)
         resegmented = resegment(recipe, data.train, data.tokenizer, accelerator.num_processes)
         self.updater = Updater(recipe, self.model.config, data.train, accelerator, module, optimizer, resegmented)
-        self.settings = recipe.training.in_updates(self.updater.stream.updates_in)
+        self.settings = self.updater.settings
         self.epochs = recipe.training.epochs
         self.validator = Validator(recipe, data.tokenizer, data.validation)
         self.state = TrainState()
@@ -134,7 +134,7 @@ class Training:
         """Load the newest state, if there is one; cut the log after it and remove later checkpoints.
 
         Raises:
-            ValueError: the state is damaged, or is missing although there was one.
+            ValueError: the state is damaged, or is missing although there was one; or this recipe's learning rate would have been another.
         """
         found = newest_state(self.run.state)
         if found is None and self.run.training.exists():
@@ -144,6 +144,7 @@ class Training:
             )
         if found is not None:
             scale = load_state(found, self.state, self.trained, self.adam, self.average)
+            self._require_same_rate()
             self.updater.stream.restore(self.state.epoch_starts)
             if self.accelerator.scaler is not None:
                 self.accelerator.scaler.load_state_dict(scale)
@@ -156,6 +157,17 @@ class Training:
             self.progress.say(f"{self.epochs:g} epochs are {self.settings.total_updates:,} updates")
         if found is not None:
             self.progress.say(f"Resuming after update {self.state.update}, from {found}")
+
+    def _require_same_rate(self) -> None:
+        """A recipe may be made longer or shorter, but only as long as no update that is done would have had another learning rate."""
+        update = self.state.update
+        recorded, planned = self.state.learning_rate, self.updater.learning_rate(update)
+        if recorded is not None and recorded != planned:
+            raise ValueError(
+                f"Update {update} of {self.run.path} was done with a learning rate of {recorded:.3g}, and this recipe gives it "
+                f"{planned:.3g}; set `training.updates` and `training.cooldown_share` back, or so that the cooldown begins later, or "
+                "choose another folder."
+            )
 
     def go_on(self) -> bool:
         """Update until the last update, until validation stops improving, or until a signal; return whether the training is complete."""
@@ -224,6 +236,7 @@ class Training:
     def _count(self, outcome: UpdateOutcome, seconds: float) -> None:
         outcome.totals.seconds = seconds
         self.state.update += 1
+        self.state.learning_rate = outcome.learning_rate
         self.state.total.add(outcome.totals)
         self.state.interval.add(outcome.totals)
 

@@ -34,6 +34,20 @@ def learning_rate(update: int, d_model: int, warmup_updates: int, scale: float =
     return scale * d_model**-0.5 * min(update**-0.5, update * warmup_updates**-1.5)
 
 
+def cooldown(update: int, updates: int, share: float) -> float:
+    """What the learning rate is multiplied by at the end of a training: 1, then linearly down over the last `share` of all updates.
+
+    The last update has 1 / (n + 1) where n updates cool down, so the update after it would have 0 (Hägele et al., 2024, section 3).
+
+    Args:
+        update: number of the update, counted from 1.
+        updates: how many the training has.
+        share: of them that cool down; 0, as in the paper, leaves equation 3 alone.
+    """
+    cooling = round(share * updates)
+    return min(1.0, (updates + 1 - update) / (cooling + 1)) if cooling else 1.0
+
+
 def build_adam(module: nn.Module, settings: TrainingSettings, layer_decay: float = 1.0) -> torch.optim.Adam:
     """Adam over the trainable parameters; `set_learning_rate` sets the rate of every update.
 

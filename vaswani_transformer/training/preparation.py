@@ -33,7 +33,7 @@ from .initialisation import write_initial_model
 
 _FREE = (
     "name", "data.root", "data.licence", "data.distillation.teacher", "search", "validation", "training.updates", "training.epochs",
-    "training.log_every", "training.validate_every", "training.checkpoint_every", "training.average_checkpoints",
+    "training.cooldown_share", "training.log_every", "training.validate_every", "training.checkpoint_every", "training.average_checkpoints",
     "training.keep_last_checkpoints", "training.keep_best_checkpoints", "training.best_checkpoint_metric", "training.patience",
     "training.trackers", "training.gradient_checkpointing", "training.compile",
 )  # fmt: skip

@@ -56,6 +56,8 @@ class TrainState:
 
     update: int = 0
     """Updates done."""
+    learning_rate: float | None = None
+    """That of the last update; `None` before the first, and in states from before it was saved."""
     total: Totals = field(default_factory=Totals)
     interval: Totals = field(default_factory=Totals)
     """Sums since the last record in the log."""

@@ -20,7 +20,7 @@ from ..recipe import Recipe
 from .cost import training_flops
 from .interruption import Interruption
 from .loss import target_positions
-from .optimization import clip_gradients, gradient_norm, learning_rate, set_learning_rate
+from .optimization import clip_gradients, cooldown, gradient_norm, learning_rate, set_learning_rate
 from .out_of_memory import fitting
 from .state import Totals
 
@@ -65,13 +65,13 @@ class Updater:
             ValueError: the ranks cannot share the micro-batches of an update evenly.
         """
         assert config.pad_token_id is not None  # id 0 of every vocabulary of this project
-        self.settings, self.config, self.corpus = recipe.training, config, corpus
+        self.config, self.corpus = config, corpus
         self.pad_token_id = config.pad_token_id
         self.accelerator, self.module, self.optimizer = accelerator, module, optimizer
         frozen = "backbone" in recipe.fine_tuning.freeze
         self.heads_only = config.parallel_heads > 1 and frozen
         self.rank, self.ranks = accelerator.process_index, accelerator.num_processes
-        self.passes = 2 if self.settings.r_drop else 1
+        self.passes = 2 if recipe.training.r_drop else 1
         batching = recipe.batching
         self.resegmented = resegmented
         self.stream = BatchStream(
@@ -86,6 +86,7 @@ class Updater:
             lengths_of=None if resegmented is None else resegmented.lengths,
             mixed_lengths=batching.mixed_lengths,
         )
+        self.settings = recipe.training.in_updates(self.stream.updates_in)
         # Raises before the first update if the ranks cannot share evenly
         self.stream.share(0, self.rank, self.ranks)
 
@@ -109,7 +110,7 @@ class Updater:
         wants_to_stop = interruption is not None and interruption.requested
         by_micro_batch, norm_value, stop = self._share(losses, norm, wants_to_stop)
         self._check_finite(update, plan, by_micro_batch, norm_value)
-        rate = learning_rate(update, self.config.d_model, self.settings.warmup_updates, self.settings.learning_rate_scale)
+        rate = self.learning_rate(update)
         if self.settings.max_gradient_norm is not None:
             clip_gradients(self.module.parameters(), self.settings.max_gradient_norm, norm)
         set_learning_rate(self.optimizer, rate)
@@ -117,6 +118,12 @@ class Updater:
         self.optimizer.zero_grad(set_to_none=True)
         totals.smoothed_loss, totals.plain_loss = (math.fsum(kind) for kind in zip(*by_micro_batch, strict=True))
         return UpdateOutcome(totals, rate, norm_value, stop)
+
+    def learning_rate(self, update: int) -> float:
+        """That of update number `update`: equation 3, times the factor of the cooldown."""
+        settings = self.settings
+        rate = learning_rate(update, self.config.d_model, settings.warmup_updates, settings.learning_rate_scale)
+        return rate * cooldown(update, settings.total_updates, settings.cooldown_share)
 
     def _backward(self, plan: list[np.ndarray], update: int, target_tokens: int) -> Tensor:
         """Accumulate gradients over this rank's micro-batches; return both losses of each, [M, 2], zero where another rank computes it."""
