@@ -230,6 +230,9 @@ class TrainingSettings:
     cross entropies plus alpha times the mean of both divergences between the two predictions. The paper adds both cross entropies, so its
     alpha of 5 is 2.5 here. An update takes twice the time, FLOPs and memory; `target_tokens` in the log are those of the pairs.
 
+    `word_dropout` is the probability with which a token of the source, or of the target that the decoder reads, is left out (Sennrich and
+    Zhang, 2019): `<pad>` takes its place, or `<unk>` where the tokenizer has one. Special tokens stay, and all tokens are predicted.
+
     `weight_decay` is AdamW's (Loshchilov and Hutter, 2019): an update multiplies every matrix, embeddings included, by
     1 - learning rate * `weight_decay`. Biases and LayerNorm do not decay.
 
@@ -249,6 +252,7 @@ class TrainingSettings:
     weight_decay: float = 0.0
     label_smoothing: float = 0.1
     r_drop: float = 0.0
+    word_dropout: float = 0.0
     parallel_heads: int = 1
     max_gradient_norm: float | None = None
     precision: Literal["float32", "bfloat16", "float16"] = "float32"
@@ -281,9 +285,10 @@ class TrainingSettings:
             raise ValueError(f"`ema_decay` must lie between 0 and 1 (both excluded), not {self.ema_decay}.")
         if self.initial_scale != "deepnorm":
             require_above_zero(self, "initial_scale")
-        for name, rates in (("label_smoothing", (self.label_smoothing,)), ("adam_betas", self.adam_betas)):
-            if not all(0 <= rate < 1 for rate in rates):
-                raise ValueError(f"`{name}` must lie between 0 and 1 (excluded), not {getattr(self, name)}.")
+        for name in ("label_smoothing", "word_dropout", "adam_betas"):
+            rates = getattr(self, name)
+            if not all(0 <= rate < 1 for rate in (rates if isinstance(rates, tuple) else (rates,))):
+                raise ValueError(f"`{name}` must lie between 0 and 1 (excluded), not {rates}.")
 
     @property
     def total_updates(self) -> int:

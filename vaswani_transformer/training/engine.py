@@ -24,6 +24,7 @@ from .averaging import average_checkpoints
 from .building import adapt, build_model
 from .checkpoints import best_checkpoints, prune_checkpoints, save_checkpoint, validations_without_gain, window_to_average
 from .distillation import distill
+from .dropout import word_dropout
 from .interruption import Interruption
 from .loss import TranslationLoss
 from .optimization import build_adam
@@ -109,7 +110,8 @@ class Training:
         self.tokenizer = data.tokenizer
         self.model = build_model(recipe, len(data.tokenizer), accelerator.device, run.initial)
         self.adapted = adapt(self.model, recipe.fine_tuning)
-        self.loss = TranslationLoss(self.model, self.settings.label_smoothing, self.settings.compile, self.settings.r_drop)
+        words = word_dropout(self.settings.word_dropout, data.tokenizer) if self.settings.word_dropout else None
+        self.loss = TranslationLoss(self.model, self.settings.label_smoothing, self.settings.compile, self.settings.r_drop, words)
         # With sharding, the whole model serves only validation and checkpoints, which first update it from the parts
         check_heads(self.model.config.parallel_heads, data)
         self.sharded = ShardedLoss(self.loss, accelerator, self.settings.compile) if is_sharded(accelerator) else None

@@ -17,6 +17,7 @@ from torch.autograd.function import once_differentiable
 from transformers import PreTrainedModel
 
 from ..data.batching import IGNORED_LABEL
+from .dropout import WordDropout
 
 CHUNK_TOKENS = {"cpu": 1024}
 """Measured on a CPU (V = 10,000, D = 128): 256 tokens take 7 % longer, 4,096 equally long; the softmax has blocks of its own."""
@@ -104,23 +105,27 @@ class TranslationLoss(nn.Module):
     left out, and the rest of the model stays in evaluation mode: its states are then those that the heads meet when they translate.
     """
 
-    def __init__(self, model: PreTrainedModel, smoothing: float, compiled: bool = False, r_drop: float = 0.0) -> None:
+    def __init__(
+        self, model: PreTrainedModel, smoothing: float, compiled: bool = False, r_drop: float = 0.0, words: WordDropout | None = None
+    ) -> None:
         """
         Args:
             model: any of transformers' sequence-to-sequence models whose scores are its projection of the decoder's states.
             smoothing: the paper's epsilon_ls.
             compiled: pass the model's forward pass through `torch.compile`; translating with the same model is not affected.
             r_drop: above 0, a batch in training passes twice, side by side, and costs `r_drop_cross_entropy` with this `alpha`.
+            words: leaves out tokens of both inputs in training; without it, all stay.
         """
         super().__init__()
         self.model = model
+        self.words = words
         self.smoothing, self.r_drop = smoothing, r_drop
         self.trains_heads_only = self.heads is not None and not any(part.requires_grad for part in model.base_model.parameters())
         self.first_trained = 1 if self.trains_heads_only else 0
         """Which of the `predictions` is the first to be trained."""
         if self.trains_heads_only:
             model.base_model.eval()
-        self._states = torch.compile(self._decode, dynamic=True) if compiled else self._decode
+        self._decode = torch.compile(self._pass, dynamic=True) if compiled else self._pass
 
     @property
     def heads(self) -> nn.Module | None:
@@ -201,8 +206,15 @@ class TranslationLoss(nn.Module):
         # The bias is the weight of one more state, which is always 1
         return nn.functional.pad(hidden, (0, 1), value=1.0), torch.cat((weight, projection.bias.unsqueeze(1)), dim=1)
 
-    def _decode(self, input_ids: Tensor, attention_mask: Tensor, decoder_input_ids: Tensor) -> Tensor:
-        """Last decoder states [B, T, D]."""
+    def _states(self, input_ids: Tensor, attention_mask: Tensor, decoder_input_ids: Tensor) -> Tensor:
+        """Last decoder states [B, T, D], with word dropout in training."""
+        if self.words is not None and not self.trains_heads_only:
+            input_ids, decoder_input_ids = self.words(input_ids), self.words(decoder_input_ids)
+        states: Tensor = self._decode(input_ids, attention_mask, decoder_input_ids)
+        return states
+
+    def _pass(self, input_ids: Tensor, attention_mask: Tensor, decoder_input_ids: Tensor) -> Tensor:
+        """The model's forward pass."""
         output = self.model.base_model(
             input_ids=input_ids,
             attention_mask=attention_mask,

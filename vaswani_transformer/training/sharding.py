@@ -54,7 +54,7 @@ class ShardedLoss(TranslationLoss):
             accelerator: gives ranks, device, precision.
             compiled: as in `TranslationLoss`.
         """
-        super().__init__(copy.deepcopy(loss.model), loss.smoothing, compiled, loss.r_drop)
+        super().__init__(copy.deepcopy(loss.model), loss.smoothing, compiled, loss.r_drop, loss.words)
         if accelerator.is_main_process:
             loss.to(accelerator.device)  # the first rank will use it there
         self._autocast = accelerator.autocast
