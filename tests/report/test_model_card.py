@@ -59,17 +59,33 @@ def test_the_architecture_names_another_kind_of_attention(run: RunFolder) -> Non
     plain = write_card(run).read_text(encoding="utf-8")
     path = run.averaged / "config.json"
     config = read_json(path)
-    older = {key: value for key, value in config.items() if key not in ("attention_score", "attention_window")}
+    newer = {"attention_score", "attention_window", "residual_connections", "parallel_heads"}
+    older = {key: value for key, value in config.items() if key not in newer}
     write_json(path, older)
     assert write_card(run).read_text(encoding="utf-8") == plain  # a run from before there was a choice
-    write_json(path, {**config, "attention_score": "dot_product", "attention_window": 8})
+    write_json(
+        path, {**config, "attention_score": "dot_product", "attention_window": 8, "residual_connections": False, "parallel_heads": 4}
+    )
     card = write_card(run).read_text(encoding="utf-8")
     rows = [
         "| Scores of attention (`attention_score`) | `dot_product` |",
         "| Positions that self-attention sees (`attention_window`) | 8 |",
+        "| Residual connections | none |",
+        "| Tokens proposed a step (`parallel_heads`) | 4 |",
     ]
-    assert [row for row in card.splitlines() if row not in plain.splitlines() and "`attention_" in row] == rows
-    assert "`attention_" not in plain
+    assert [row for row in card.splitlines() if row not in plain.splitlines() and row.startswith("|")] == rows
+
+
+def test_the_optimisation_names_what_a_recipe_adds(run: RunFolder) -> None:
+    plain = write_card(run).read_text(encoding="utf-8").splitlines()
+    recipe = yaml.safe_load(run.recipe.read_text(encoding="utf-8"))
+    recipe["training"].update(word_dropout=0.1, cooldown_share=0.25)
+    run.recipe.write_text(yaml.safe_dump(recipe), encoding="utf-8")
+    added = [line for line in write_card(run).read_text(encoding="utf-8").splitlines() if line not in plain]
+    assert [line for line in added if "left out" in line] == ["| Words left out of what encoder and decoder read | 0.1 |"]
+    assert [
+        line for line in added if "Learning rate" in line and line.endswith("warm-up, falling to zero over the last 25 % of the updates |")
+    ]
 
 
 def test_a_norwegian_model_is_not_a_boolean(run: RunFolder) -> None:
