@@ -33,7 +33,12 @@ LAYERS: list[list[tuple[str, ...]]] = [
     [("drafts",)],
     [("blockwise_search",)],
     [("languages", "sentence_splitting", "search_settings", "copied_items", "task_inputs")],
-    [("modeling_vaswani", "modeling_tasks", "decoding", "constrained_search", "copying", "pipeline_translation")],
+    [
+        (
+            *("modeling_vaswani", "modeling_tasks", "decoding", "constrained_search", "copying"),
+            *("pipeline_text_to_text", "pipeline_translation", "pipeline_question_answering"),
+        )
+    ],
     [("files",)],
     [("strict_yaml",)],
     [("data.builtin",)],

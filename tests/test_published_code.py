@@ -124,16 +124,20 @@ import json, sys
 sys.modules["vaswani_transformer"] = None  # from here on, importing the package is an error
 import transformers
 from transformers import AutoModel, AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
-translator, copy = sys.argv[1], sys.argv[2]
+translator, copy, reader = sys.argv[1:]
 classes = {}
 for task in ("TextEncoding", "MaskedLM", "TokenClassification", "QuestionAnswering", "SequenceClassification"):
     model = getattr(transformers, f"AutoModelFor{task}").from_pretrained(translator, trust_remote_code=True)
     classes[task] = type(model).__name__
+    if task == "QuestionAnswering":
+        tokenizer = AutoTokenizer.from_pretrained(translator, trust_remote_code=False)
+        pipeline(task="feature-extraction", model=model, tokenizer=tokenizer).save_pretrained(reader)
 model.save_pretrained(copy)
-AutoTokenizer.from_pretrained(translator, trust_remote_code=False).save_pretrained(copy)
+tokenizer.save_pretrained(copy)
 classes["of the copy"] = type(AutoModel.from_pretrained(copy, trust_remote_code=True)).__name__
 classes["back"] = type(AutoModelForSeq2SeqLM.from_pretrained(copy, trust_remote_code=True)).__name__
 classes["found"] = pipeline("text-classification", copy, trust_remote_code=True, device="cpu")("two dogs run")
+classes["answer"] = pipeline(model=reader, trust_remote_code=True, device="cpu")("who", "two dogs run")
 print(json.dumps(classes))
 """
 
@@ -141,10 +145,11 @@ print(json.dumps(classes))
 def test_a_folder_does_other_tasks_without_the_package(folder: Path, tmp_path: Path) -> None:
     from transformers import pipeline
 
-    copy = tmp_path / "copy"
-    done = run_elsewhere(TASKS_WITHOUT_THE_PACKAGE, str(folder), str(copy), home=tmp_path / "elsewhere")
+    copy, reader = tmp_path / "copy", tmp_path / "reader"
+    done = run_elsewhere(TASKS_WITHOUT_THE_PACKAGE, str(folder), str(copy), str(reader), home=tmp_path / "elsewhere")
     assert done.returncode == 0, done.stderr
     classes = json.loads(done.stdout.splitlines()[-1])
+    assert classes.pop("answer") == pipeline("question-answering", str(reader), device="cpu")("who", "two dogs run")
     assert classes.pop("found") == pipeline("text-classification", str(copy), device="cpu")("two dogs run")
     assert classes == {
         "TextEncoding": "VaswaniEncoderModel",

@@ -1,8 +1,9 @@
 """The Transformer of "Attention Is All You Need" for transformers 5.
 
-Importing this package registers its configuration and its models with the Auto classes and gives
-`pipeline("translation", model=...)` back to every sequence-to-sequence model. Where transformers has not been imported yet, this happens
-when it is, so that the command's help need not wait for it.
+Importing this package registers its configuration and its models with the Auto classes and gives back the pipelines that transformers 5
+dropped: `"translation"`, `"summarization"` and `"text2text-generation"` for every sequence-to-sequence model, `"question-answering"` for
+every model that marks answers. Where transformers has not been imported yet, this happens when it is, so that the command's help need not
+wait for it.
 """
 
 from importlib import import_module
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from .inspection.attribution import attribute
     from .inspection.maps import attention_maps
     from .registration import (
+        QuestionAnsweringPipeline,
+        SummarizationPipeline,
+        Text2TextGenerationPipeline,
         TranslationPipeline,
         VaswaniConfig,
         VaswaniEncoderModel,
@@ -41,6 +45,9 @@ _ROOMS = {
 """Where a public name is that `registration` does not have."""
 
 __all__ = [
+    "QuestionAnsweringPipeline",
+    "SummarizationPipeline",
+    "Text2TextGenerationPipeline",
     "TranslationPipeline",
     "VaswaniConfig",
     "VaswaniEncoderModel",

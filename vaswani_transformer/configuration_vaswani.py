@@ -52,27 +52,21 @@ TASKS_IN_FOLDER = {
 }
 """The models on the encoder alone, for which a translator's folder and their own folders serve."""
 
-CODE_IN_FOLDER: dict[str, Any] = {
-    "auto_map": {
-        "AutoConfig": "configuration_vaswani.VaswaniConfig",
-        "AutoModel": "modeling_vaswani.VaswaniModel",
-        "AutoModelForSeq2SeqLM": "modeling_vaswani.VaswaniForConditionalGeneration",
-        **TASKS_IN_FOLDER,
-    },
-    "custom_pipelines": {
-        "translation": {
-            "impl": "pipeline_translation.TranslationPipeline",
-            "pt": ["AutoModelForSeq2SeqLM"],
-        },
-    },
+AUTO_MAP = {
+    "AutoConfig": "configuration_vaswani.VaswaniConfig",
+    "AutoModel": "modeling_vaswani.VaswaniModel",
+    "AutoModelForSeq2SeqLM": "modeling_vaswani.VaswaniForConditionalGeneration",
+    **TASKS_IN_FOLDER,
 }
 """Written into config.json: where a saved folder has its own code, for use under `trust_remote_code=True`."""
 
-CODE_IN_ENCODERS_FOLDER: dict[str, Any] = {
-    "auto_map": {**CODE_IN_FOLDER["auto_map"], "AutoModel": f"modeling_tasks.{ENCODER}"},
-    "custom_pipelines": {},
+PIPELINES_IN_FOLDER: dict[str, dict[str, Any]] = {
+    "translation": {"impl": "pipeline_translation.TranslationPipeline", "pt": ["AutoModelForSeq2SeqLM"]},
+    "summarization": {"impl": "pipeline_text_to_text.SummarizationPipeline", "pt": ["AutoModelForSeq2SeqLM"]},
+    "text2text-generation": {"impl": "pipeline_text_to_text.Text2TextGenerationPipeline", "pt": ["AutoModelForSeq2SeqLM"]},
+    "question-answering": {"impl": "pipeline_question_answering.QuestionAnsweringPipeline", "pt": ["AutoModelForQuestionAnswering"]},
 }
-"""The same for a folder without a decoder: `AutoModel` is the encoder, and no pipeline translates."""
+"""The same for the pipelines that transformers 5 does not have."""
 
 
 @strict
@@ -233,20 +227,30 @@ class VaswaniConfig(PreTrainedConfig):
 
     @property
     def custom_pipelines(self) -> dict[str, Any]:
-        """The folder's own translation pipeline, for code that was loaded from that folder; else nothing.
+        """The folder's own pipeline, for code that was loaded from that folder; else nothing.
 
         transformers refuses a config that names a pipeline unless `trust_remote_code=True`, even where the
         package has registered the task.
         """
         is_loaded_from_folder = __name__.startswith("transformers_modules.")
-        return copy.deepcopy(self._code_in_folder["custom_pipelines"]) if is_loaded_from_folder else {}
+        return self._pipelines_in_folder() if is_loaded_from_folder else {}
 
-    @property
-    def _code_in_folder(self) -> dict[str, Any]:
-        return CODE_IN_FOLDER if self.is_encoder_decoder else CODE_IN_ENCODERS_FOLDER
+    def _pipelines_in_folder(self) -> dict[str, Any]:
+        """One, so that `pipeline` knows the task without being told: what `task_specific_params` names, and else translation.
+
+        Without a decoder, there is one for question answering only; transformers has those of the other tasks.
+        """
+        named: list[str] = vars(self).get("architectures") or []
+        if self.is_encoder_decoder:
+            stored = getattr(self, "task_specific_params", None) or {}
+            tasks = [task for task in stored if task in ("summarization", "text2text-generation")] or ["translation"]
+        else:
+            tasks = ["question-answering"] if any(name.endswith("ForQuestionAnswering") for name in named) else []
+        return {task: copy.deepcopy(PIPELINES_IN_FOLDER[task]) for task in tasks}
 
     def to_dict(self) -> dict[str, Any]:
-        return {**super().to_dict(), **copy.deepcopy(self._code_in_folder)}
+        auto_map = AUTO_MAP if self.is_encoder_decoder else {**AUTO_MAP, "AutoModel": f"modeling_tasks.{ENCODER}"}
+        return {**super().to_dict(), "auto_map": dict(auto_map), "custom_pipelines": self._pipelines_in_folder()}
 
     def validate_architecture(self) -> None:
         """Part of `@strict` validation: checks across fields."""

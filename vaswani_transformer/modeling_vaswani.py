@@ -47,8 +47,9 @@ from .packing import SAVE_BEFORE, Function, WeightType, check_that_tensors_stay,
 from .parallel_heads import ParallelHeads
 
 if TYPE_CHECKING:
-    # Not used here: a saved model includes the files that its code imports, and should include the pipeline and the other tasks.
+    # Not used here: a saved model includes the files that its code imports, and should include the pipelines and the other tasks.
     from .modeling_tasks import VaswaniEncoderModel  # noqa: F401
+    from .pipeline_question_answering import QuestionAnsweringPipeline  # noqa: F401
     from .pipeline_translation import TranslationPipeline  # noqa: F401
 
 

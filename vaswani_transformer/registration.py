@@ -1,9 +1,9 @@
-"""What `import vaswani_transformer` does to transformers: the Auto classes know the model, and `pipeline` translates again."""
+"""What `import vaswani_transformer` does to transformers: the Auto classes know the model, and `pipeline` does again what it did."""
 
 from typing import Any
 
 import transformers
-from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, pipelines
+from transformers import AutoConfig, AutoModel, AutoModelForQuestionAnswering, AutoModelForSeq2SeqLM, pipelines
 
 from .configuration_vaswani import TASKS_IN_FOLDER, VaswaniConfig
 from .data.bpe import train_tokenizer as train_tokenizer
@@ -16,6 +16,8 @@ from .modeling_tasks import (
     VaswaniForTokenClassification,
 )
 from .modeling_vaswani import VaswaniForConditionalGeneration, VaswaniModel
+from .pipeline_question_answering import QuestionAnsweringPipeline
+from .pipeline_text_to_text import SummarizationPipeline, Text2TextGenerationPipeline
 from .pipeline_translation import TranslationPipeline
 
 TASK_MODELS = (
@@ -43,21 +45,29 @@ def _register_model() -> None:
         task.register_for_auto_class(auto_class)
 
 
-def _register_pipeline() -> None:
-    """Make "translation" and "translation_xx_to_yy" tasks of `pipeline` again."""
-    # Newer releases refuse the names in this table before they look at the registered ones; older ones have no such table.
-    getattr(pipelines, "REMOVED_TASKS", {}).pop("translation", None)
+PIPELINES: dict[str, tuple[Any, Any, tuple[str, str]]] = {
+    "translation": (TranslationPipeline, AutoModelForSeq2SeqLM, ("google-t5/t5-base", "a9723ea")),
+    "summarization": (SummarizationPipeline, AutoModelForSeq2SeqLM, ("sshleifer/distilbart-cnn-12-6", "a4f8f3e")),
+    "text2text-generation": (Text2TextGenerationPipeline, AutoModelForSeq2SeqLM, ("google-t5/t5-base", "a9723ea")),
+    "question-answering": (
+        QuestionAnsweringPipeline,
+        AutoModelForQuestionAnswering,
+        ("distilbert/distilbert-base-cased-distilled-squad", "564e9b5"),
+    ),
+}
+"""Tasks that transformers 5 removed: the pipeline, what loads its model, and the model and revision that transformers 4 took by default."""
+
+
+def _register_pipelines() -> None:
+    """Make them, and "translation_xx_to_yy", tasks of `pipeline` again."""
     registry = pipelines.PIPELINE_REGISTRY
-    registry.register_pipeline(
-        "translation",
-        TranslationPipeline,
-        pt_model=AutoModelForSeq2SeqLM,
-        default={"model": ("google-t5/t5-base", "a9723ea")},  # transformers 4's
-        type="text",
-    )
-    # With this mark, `save_pretrained` of a pipeline would name custom code in any model's config, and that model would
-    # then ask for trust_remote_code=True.
-    del TranslationPipeline._registered_impl
+    for task, (kind, auto_class, default) in PIPELINES.items():
+        # Newer releases refuse the names in this table before they look at the registered ones; older ones have no such table.
+        getattr(pipelines, "REMOVED_TASKS", {}).pop(task, None)
+        registry.register_pipeline(task, kind, pt_model=auto_class, default={"model": default}, type="text")
+        # With this mark, `save_pretrained` of a pipeline would name custom code in any model's config, and that model would
+        # then ask for trust_remote_code=True.
+        del kind._registered_impl
     find_task = registry.check_task
 
     def check_task(task: str) -> tuple[str, dict[str, Any], Any]:
@@ -67,4 +77,4 @@ def _register_pipeline() -> None:
 
 
 _register_model()
-_register_pipeline()
+_register_pipelines()

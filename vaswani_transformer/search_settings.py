@@ -30,13 +30,18 @@ TOKENS = ("eos_token_id", "pad_token_id", "decoder_start_token_id", "forced_bos_
 def check_numbers(settings: Mapping[str, Any]) -> None:
     """Raise a `ValueError` for a setting that is no number, or is out of its range; `None` means not given."""
     for name, least in WHOLE_NUMBERS.items():
-        value = _plain(settings.get(name))
-        if value is not None and (isinstance(value, bool) or not isinstance(value, Integral) or value < least):
-            raise ValueError(f"`{name}` is {value!r}; it must be a whole number from {least}.")
+        check_whole_number(name, settings.get(name), least)
     for name in NUMBERS:
         value = _plain(settings.get(name))
         if value is not None and (isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value)):
             raise ValueError(f"`{name}` is {value!r}; it must be a number.")
+
+
+def check_whole_number(name: str, value: Any, least: int) -> None:
+    """Raise a `ValueError` for a setting that is no whole number, or is below its least value; `None` means not given."""
+    value = _plain(value)
+    if value is not None and (isinstance(value, bool) or not isinstance(value, Integral) or value < least):
+        raise ValueError(f"`{name}` is {value!r}; it must be a whole number from {least}.")
 
 
 def check_token_ids(settings: Mapping[str, Any], entries: int) -> None:

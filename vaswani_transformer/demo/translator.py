@@ -10,7 +10,7 @@ from ..files.json_files import read_json
 from ..inspection.maps import candidate_maps
 from ..inspection.page import attention_page
 from ..languages import language_prefix, target_languages
-from ..pipeline_translation import DEFAULT_SETTINGS, check_text
+from ..pipeline_text_to_text import DEFAULT_SETTINGS, check_text
 from ..sentence_splitting import check_language, join_sentences, split_sentences
 from ..translation.loading import load_engine
 from ..translation.translate import Translation, check_search

@@ -65,7 +65,9 @@ CODE_FILES = (
     "languages.py",
     "sentence_splitting.py",
     "search_settings.py",
+    "pipeline_text_to_text.py",
     "pipeline_translation.py",
+    "pipeline_question_answering.py",
 )
 FORMER_CODE_FILES = ("bare_layer.py",)
 """Further code files in checkpoints of earlier versions."""

@@ -11,7 +11,8 @@ from transformers import FSMTTokenizer, PreTrainedConfig, PreTrainedTokenizerBas
 
 from ..copying import generate_copying
 from ..languages import language_prefix, target_languages
-from ..pipeline_translation import TranslationPipeline, check_text
+from ..pipeline_text_to_text import check_text
+from ..pipeline_translation import TranslationPipeline
 from ..search_settings import check_numbers
 from ..translation.loading import check_tokenizer
 

@@ -15,7 +15,6 @@ import torch
 from ctranslate2.specs import attention_spec, common_spec, transformer_spec
 from torch import nn
 
-from ..configuration_vaswani import CODE_IN_FOLDER
 from ..files.atomic_folder import new_folder
 from ..layers import VaswaniAttention, sinusoids
 from ..modeling_vaswani import VaswaniStack
@@ -125,7 +124,7 @@ def _configuration(original: Original) -> dict[str, object]:
     own = json.loads(config.to_json_string())
     end = config.eos_token_id[0] if isinstance(config.eos_token_id, list) else config.eos_token_id
     return {
-        **{name: value for name, value in own.items() if name not in CODE_IN_FOLDER},
+        **{name: value for name, value in own.items() if name not in ("auto_map", "custom_pipelines")},
         "decoder_start_token": names[config.decoder_start_token_id],
         "bos_token": names[config.decoder_start_token_id],
         "eos_token": names[end],

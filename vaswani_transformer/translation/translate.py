@@ -13,7 +13,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..copying import generate_copying
 from ..languages import language_prefix
-from ..pipeline_translation import half_pair
+from ..pipeline_text_to_text import half_pair
 from ..search_settings import check_numbers
 
 _SENTENCES_TOKENISED_AT_ONCE = 1000
