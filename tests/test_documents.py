@@ -22,7 +22,7 @@ from vaswani_transformer.shipped_recipes import find_recipe
 
 NOT_OURS = {"git", "cd", "source", "pip", "hf", "export", "pre-commit", "optimum-cli", "sbatch"}
 """Commands of other programs, which a document may name and which need a network or a cluster, or change the shell."""
-WRITTEN_BY_THE_READER = {"RECIPE", "my_pair.yaml"}
+WRITTEN_BY_THE_READER = {"RECIPE", "my_pair.yaml", "my_task.yaml"}
 
 
 @cache
@@ -176,7 +176,7 @@ def test_results_are_those_of_the_cards(page: str) -> None:
     """Row by row: the model links to its card, and the score is one that the card's metadata holds."""
     rows = re.findall(r"^\| \[\w+\]\((?:\.\./)?(model_cards/\w+\.md)\) \|(.*)\|$", text_of(page), flags=re.MULTILINE)
     assert {path for path, _ in rows} == {
-        str(card.relative_to(ROOT)) for card in (ROOT / "model_cards").glob("*.md") if card.stem not in ("template", "converted")
+        str(card.relative_to(ROOT)) for card in (ROOT / "model_cards").glob("*.md") if card.stem not in ("template", "labels", "converted")
     }
     for path, cells in rows:
         _, test_set, metric, score, _ = (cell.strip() for cell in cells.split("|"))

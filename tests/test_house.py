@@ -39,7 +39,7 @@ LAYERS: list[list[tuple[str, ...]]] = [
         "pipeline_text_to_text", "pipeline_translation", "pipeline_question_answering",
     )],
     [("files",)],
-    [("strict_yaml",)],
+    [("strict_yaml", "tasks")],
     [("data.builtin",)],
     [("data.sources",)],
     [("licences",)],

@@ -22,8 +22,11 @@ from .data.sources.corpus import Corpus, require_language_code
 from .licences import Licences, licences_of
 from .shipped_recipes import shipped_recipes
 from .strict_yaml import apply_override, parse, plain, read_mapping, require_above_zero, require_at_least, unknown_key, unknown_value
+from .tasks import TASKS, Task, TaskName
 
 _RATES_OF_DROPOUT = ("dropout", "attention_dropout", "activation_dropout")
+_OF_A_HEAD = ("classifier_dropout", "classifier_pooling")
+"""Fields of the configuration that say how a model is read, and not what the encoder is."""
 _EPOCHS, _UPDATES = "`training.epochs`", "`training.updates`"
 _TOKENS = "`batching.source_tokens` and `batching.target_tokens`, in tokens of an update over all devices"
 _RATE = "`training.learning_rate_scale`, which multiplies the paper's schedule"
@@ -52,7 +55,7 @@ _SYNONYMS = {
 }
 """Other toolkits' names of settings, and their keys here."""
 
-CheckpointMetric = Literal["bleu", "loss"]
+CheckpointMetric = Literal["bleu", "loss", "accuracy", "macro_f1", "entity_f1"]
 """The score by which validations are ranked."""
 
 
@@ -109,6 +112,9 @@ class DataSettings:
     Relative file names start at `root`, which itself starts at the folder of the recipe (see `load_recipe`). `validation` may be several,
     one for each target language. `licence` is that of each training corpus that names none of its own.
     With `distillation`, a teacher's translations take the place of the training corpora's target sides.
+
+    `labels`, for tasks that have them, names the labels: `{"0": negative, "1": positive}` reads a 0 as `negative`, and any other label is
+    an error. By default the labels are those of the training text, by their own names.
     """
 
     train: tuple[AnyCorpus, ...]
@@ -118,6 +124,7 @@ class DataSettings:
     licence: str = "unknown"
     cleaning: CleaningSettings = CleaningSettings()
     distillation: DistillationSettings | None = None
+    labels: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.train or not self.validations:
@@ -217,7 +224,8 @@ class TrainingSettings:
     They are added to the model `init_from`, or trained on where it has them. `fine_tuning.freeze: [backbone]` trains nothing else.
 
     The run keeps the last `keep_last_checkpoints` checkpoints (by default those that are averaged) and the
-    `keep_best_checkpoints` best by `best_checkpoint_metric`. Only checkpoints that were validated compete, so let
+    `keep_best_checkpoints` best by `best_checkpoint_metric`: `loss`, or a score of the task, by default its first one (BLEU for
+    translation, accuracy for classification). Only checkpoints that were validated compete, so let
     `validate_every` be a multiple of `checkpoint_every`. `patience` ends the run after that many validations without a better
     one; `None` trains for all `updates`.
 
@@ -266,7 +274,7 @@ class TrainingSettings:
     ema_decay: float | None = None
     keep_last_checkpoints: int | None = None
     keep_best_checkpoints: int = 1
-    best_checkpoint_metric: CheckpointMetric = "bleu"
+    best_checkpoint_metric: CheckpointMetric | None = None
     patience: int | None = None
     trackers: tuple[str, ...] = ()
 
@@ -386,12 +394,15 @@ class Recipe:
     `model` holds fields of `VaswaniConfig` that override a `preset` of it ("base" by default). If `init_from` names a folder, or a
     repository of the Hub, with a model of ours, training starts from its weights, and `model` may hold dropout rates only.
 
-    `target_language` applies to every corpus that names none; for a model of several, `mul` is the code.
+    `target_language` applies to every corpus that names none; for a model of several, `mul` is the code. Only translation has one.
+
+    `task` decides what an example is, what the model is and how it is scored; all else is the same for every task. `classification` gives
+    a text one label, `tagging` each word of a text.
     """
 
     name: str
     source_language: str
-    target_language: str
+    target_language: str = field(default="", kw_only=True)
     data: DataSettings
     tokenizer: TokenizerSettings
     training: TrainingSettings
@@ -401,10 +412,12 @@ class Recipe:
     batching: BatchingSettings = BatchingSettings()
     search: SearchSettings = SearchSettings()
     validation: ValidationSettings = ValidationSettings()
+    task: TaskName = "translation"
 
     def __post_init__(self) -> None:
         if self.name in ("", ".", "..") or any(mark in self.name for mark in "/\\\0"):
             raise ValueError(f"`name` is that of the run's folder below runs/ and cannot be {self.name!r}; choose one without / and \\.")
+        self._settle_task()
         self._check_languages()
         self._check_length()
         if "vocab_size" in self.model:
@@ -425,6 +438,54 @@ class Recipe:
             raise ValueError(unknown_value("model.preset", preset, PRESETS))
         # Reports a wrong size before hours of preparing data
         self.check_dropout(self.model_config(vocab_size=self.tokenizer.vocab_size))
+
+    def _settle_task(self) -> None:
+        """Fill in what depends on the task, and refuse what does not belong to it."""
+        metrics = tuple(self.facts.metrics)
+        metric: Any = self.training.best_checkpoint_metric or metrics[0]
+        if metric not in ("loss", *metrics):
+            raise ValueError(unknown_value("training.best_checkpoint_metric", metric, ("loss", *metrics)))
+        object.__setattr__(self, "training", dataclasses.replace(self.training, best_checkpoint_metric=metric))
+        if self.task == "translation":
+            if not self.target_language:
+                raise ValueError("`target_language` is missing; add it to the recipe.")
+        else:
+            self._check_one_language()
+        if self.facts.labels:
+            self._check_labels()
+        elif self.data.labels:
+            raise ValueError(f"`data.labels` names labels, and `task: {self.task}` has none; leave it out, or set another `task`.")
+
+    def _check_one_language(self) -> None:
+        asked = {self.target_language, *(spec.target_language for specs in self.data.by_split.values() for spec in specs)}
+        if asked - {"", None, self.source_language}:
+            raise ValueError(f"`target_language` is for translation, and this recipe has `task: {self.task}`; leave it out.")
+        object.__setattr__(self, "target_language", self.source_language)
+        if self.data.distillation is not None:
+            raise ValueError(f"`data.distillation` is for translation, and this recipe has `task: {self.task}`; leave it out.")
+
+    def _check_labels(self) -> None:
+        """Refuse what only a model that writes text can do."""
+        unfit = {
+            "search": self.search != SearchSettings(),
+            "tokenizer.bpe_dropout": self.tokenizer.bpe_dropout > 0,
+            "training.parallel_heads": self.training.parallel_heads > 1,
+            "validation.count_copied": self.validation.count_copied,
+            "fine_tuning.freeze: [decoder]": "decoder" in self.fine_tuning.freeze,
+            "fine_tuning.freeze: [backbone]": "backbone" in self.fine_tuning.freeze,
+        }
+        if named := [name for name, is_set in unfit.items() if is_set]:
+            raise ValueError(f"`{named[0]}` is for models that write text, and `task: {self.task}` gives labels; leave it out.")
+        names = list(self.data.labels.values())
+        if len(names) == 1:
+            raise ValueError("`data.labels` names one label, and there must be two or more to choose from.")
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise ValueError(f"`data.labels` gives the name {twice[0]!r} to two labels; give each its own.")
+
+    @property
+    def facts(self) -> Task:
+        """The facts about the recipe's task."""
+        return TASKS[self.task]
 
     def _check_languages(self) -> None:
         require_language_code(self, "source_language")
@@ -476,11 +537,10 @@ class Recipe:
     def _check_fine_tuning(self) -> None:
         if self.training.initial_scale != 1:
             raise ValueError("`training.initial_scale` is for a model that starts at random, but `init_from` names another; drop one.")
+        free = (*_RATES_OF_DROPOUT, *(_OF_A_HEAD if self.facts.labels else ()))
         for key in self.model:
-            if key not in _RATES_OF_DROPOUT:
-                raise ValueError(
-                    f"`model.{key}` is that of the checkpoint `init_from`; only {', '.join(_RATES_OF_DROPOUT)} may be set here."
-                )
+            if key not in free:
+                raise ValueError(f"`model.{key}` is that of the checkpoint `init_from`; only {', '.join(free)} may be set here.")
 
     def _check_length(self) -> None:
         if self.training.updates is None and self.training.epochs is None:
@@ -502,9 +562,20 @@ class Recipe:
         """The target language, or all target languages."""
         return self.target_languages or (self.target_language,)
 
+    @property
+    def subject(self) -> str:
+        """What the model does, such as `en to de` or `classification, en`."""
+        if self.task == "translation":
+            return f"{self.source_language} to {', '.join(self.translates_into)}"
+        return f"{self.task}, {self.source_language}"
+
     def languages_of(self, spec: Corpus) -> tuple[str, str]:
         """Language codes of a corpus' source and target."""
         return self.source_language, spec.target_language or self.target_language
+
+    def columns_of(self, spec: Corpus) -> tuple[str, str]:
+        """What the columns of a table are called, unless the corpus says so: the codes of its languages, or `text` and `label`."""
+        return self.facts.columns or self.languages_of(spec)
 
     def model_config(self, **overrides: Any) -> VaswaniConfig:
         """The architecture the recipe names, with `overrides` such as `vocab_size` on top.
@@ -513,6 +584,9 @@ class Recipe:
             ValueError: the settings contradict each other or are of the wrong type.
         """
         settings = {key: value for key, value in self.model.items() if key != "preset"}
+        if self.facts.labels:  # what nothing is made of must not contradict the encoder
+            given = {key.removeprefix("encoder_"): value for key, value in settings.items() if key.startswith("encoder_")}
+            settings = {**{f"decoder_{name}": value for name, value in given.items()}, **settings}
         if self.init_from is not None:
             found: VaswaniConfig = VaswaniConfig.from_pretrained(self.init_from, **{**settings, **overrides})
             return found

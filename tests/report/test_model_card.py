@@ -431,7 +431,9 @@ def test_a_training_that_stopped_early_names_what_stopped_it(run: RunFolder, met
     assert "| Updates | 1,200 |" in render_card(run)
 
 
-@pytest.mark.parametrize("card", sorted(set(TEMPLATE.parent.glob("*.md")) - {TEMPLATE, TEMPLATE.with_name("converted.md")}))
+@pytest.mark.parametrize(
+    "card", sorted(set(TEMPLATE.parent.glob("*.md")) - {TEMPLATE, *(TEMPLATE.with_name(f"{name}.md") for name in ("converted", "labels"))})
+)
 def test_the_cards_of_the_project_speak_as_the_template_does(card: Path) -> None:
     """Their runs are not here to render them again; what the template says in every card stands in each."""
     lines, depth, said = card.read_text(encoding="utf-8").splitlines(), 0, []

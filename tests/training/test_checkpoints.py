@@ -44,7 +44,9 @@ def state(run: RunFolder) -> TrainState:
     for update in (8, 9, 10, 11, 12, 13):
         run.checkpoint(update).mkdir(parents=True)
     scores = [(8, 30.0, 3.0), (9, 20.0, 2.5), (10, 25.0, 2.0), (11, 25.0, float("nan")), (12, 10.0, 2.5)]
-    return TrainState(12, validations=[Validation(*each) for each in scores], checkpoints=[8, 9, 10, 11, 12])
+    return TrainState(
+        12, validations=[Validation(update, {"bleu": bleu, "loss": loss}) for update, bleu, loss in scores], checkpoints=[8, 9, 10, 11, 12]
+    )
 
 
 def test_the_last_and_the_best_stay(run: RunFolder, state: TrainState) -> None:

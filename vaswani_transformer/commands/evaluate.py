@@ -49,7 +49,7 @@ def evaluate(
     vaswani evaluate Helsinki-NLP/opus-mt-en-de --source test.en --reference test.de
 
     Scores are sacreBLEU, chrF and the paper's BLEU, each with its signature. A run has its test sets in its recipe, and its scores go
-    into evaluation.json. Any other model of transformers needs files.
+    into evaluation.json; a task with labels has scores of its own. Any other model of transformers needs files.
     """
     from ..data.sources.lines import LinesCorpus
     from ..evaluation.scores import PublishedScore, evaluate_model, evaluate_run, score_lines

@@ -18,12 +18,14 @@ def train(
         Path | None, typer.Option(metavar="FOLDER", help="Where everything is written.", show_default="runs/NAME-OF-THE-RECIPE")
     ] = None,
 ) -> None:
-    """Train a translator, or resume a training that was stopped.
+    """Train a translator, or a model of another task, or resume a training that was stopped.
 
     \b
     vaswani train builtin_tiny
     vaswani train my_pair.yaml --set training.updates=2000 --run-folder runs/short
     accelerate launch -m vaswani_transformer train my_pair.yaml
+
+    The recipe's `task` says what is trained.
 
     The last line trains on several devices. Ctrl-C and SIGTERM save first; the same command resumes.
     """

@@ -10,14 +10,14 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from tqdm.auto import tqdm
-from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerBase
 
 from ..files.atomic_folder import atomic_folder
 from ..files.checksums import write_checksums
 from ..files.json_files import read_json, write_json
-from ..languages import target_languages
 from ..tokenizer_identity import tokenizer_hash
 from .cleaning import CleaningReport
+from .examples import Examples, LabelledTexts, TextPairs
 from .sources.corpus import SentencePair
 from .workers import in_chunks, map_in_order
 
@@ -128,6 +128,7 @@ class EncodedCorpus(TokenPairs):
     Attributes:
         target_languages: each pair has one of these; empty for a single target language.
         languages: [n] the index of each pair's language among them; None for a single target language.
+        labels: the names of all labels, in the order of their numbers; empty where the targets are texts.
     """
 
     def __init__(self, folder: Path, index: dict[str, Any], source: TokenSequences, target: TokenSequences) -> None:
@@ -136,6 +137,7 @@ class EncodedCorpus(TokenPairs):
         self._lines = _mapped(folder, "lines", np.int64, len(source))
         self._origins = _mapped(folder, "origins", np.uint16, len(source))
         self.target_languages: list[str] = index.get("target_languages", [])
+        self.labels: tuple[str, ...] = tuple(index.get("labels", ()))
         self.languages = _mapped(folder, "languages", np.uint16, len(source)) if self.target_languages else None
 
     @classmethod
@@ -189,6 +191,7 @@ def encode_corpus(
     cleaning: CleaningReport | None = None,
     processes: int = 1,
     progress: bool = False,
+    examples: Examples | None = None,
 ) -> EncodedCorpus:
     """Write the token ids of `pairs` to `folder`, with the hashes of all files, and open it. An existing folder is replaced at the end.
 
@@ -201,17 +204,19 @@ def encode_corpus(
         cleaning: stored in the index as it is after the last pair has been read.
         processes: number of processes that encode; the files do not depend on it.
         progress: show a progress bar.
+        examples: how a pair becomes ids; by default both of its sides are texts.
 
     Raises:
-        ValueError: no pair is left.
+        ValueError: no pair is left, or one is no example of the task.
         OSError: the disk is full or not writable.
     """
-    folder = Path(folder)
+    folder, examples = Path(folder), examples or TextPairs()
+    labels = {"labels": list(examples.labels)} if isinstance(examples, LabelledTexts) else {}
     with atomic_folder(folder) as unfinished:
-        writer = _Writer(unfinished, len(tokenizer), target_languages)
+        writer = _Writer(unfinished, examples.entries(len(tokenizer)), target_languages)
         with writer:
             bar = tqdm(pairs, desc="encoding", unit=" pairs", unit_scale=True, disable=not progress)
-            encode = partial(_encode, tokenizer=tokenizer, max_tokens=max_tokens, dtype=writer.dtype)
+            encode = partial(_encode, examples=examples, tokenizer=tokenizer, max_tokens=max_tokens, dtype=writer.dtype)
             for batch, encoded in map_in_order(encode, in_chunks(bar), processes):
                 writer.add(batch, encoded)
         if not writer.index["pairs"]:
@@ -224,6 +229,7 @@ def encode_corpus(
             unfinished / _INDEX,
             {
                 **writer.index,
+                **labels,
                 "max_tokens": max_tokens,
                 "tokenizer_hash": tokenizer_hash(tokenizer),
                 "cleaning": cleaning and cleaning.to_dict(),
@@ -246,10 +252,10 @@ class _EncodedPairs(NamedTuple):
 class _Writer:
     """The growing files of an unfinished corpus, and the index that describes them."""
 
-    def __init__(self, folder: Path, vocab_size: int, target_languages: Sequence[str]) -> None:
+    def __init__(self, folder: Path, entries: int, target_languages: Sequence[str]) -> None:
         self._folder = folder
         self._languages = {language: place for place, language in enumerate(target_languages)}
-        self.dtype = np.dtype(np.uint16 if vocab_size <= 2**16 else np.uint32)
+        self.dtype = np.dtype(np.uint16 if entries <= 2**16 else np.uint32)
         self.index: dict[str, Any] = {
             "pairs": 0,
             "dropped_too_long": 0,
@@ -300,13 +306,12 @@ class _Writer:
 
 def _encode(
     pairs: Sequence[SentencePair],
+    examples: Examples,
     tokenizer: PreTrainedTokenizerBase,
     max_tokens: int,
     dtype: np.dtype[Any],
 ) -> _EncodedPairs:
-    sources, targets = _ids(pairs, tokenizer)
-    tokens = target_languages(tokenizer)
-    sources = [ids if pair.language is None else [tokens[pair.language], *ids] for pair, ids in zip(pairs, sources, strict=True)]
+    sources, targets = examples.ids(pairs, tokenizer)
     kept = [i for i in range(len(pairs)) if len(sources[i]) <= max_tokens and len(targets[i]) <= max_tokens]
     return _EncodedPairs(kept, *_flat(sources, kept, dtype), *_flat(targets, kept, dtype))
 
@@ -315,24 +320,6 @@ def _flat(sequences: list[list[int]], kept: list[int], dtype: np.dtype[Any]) -> 
     lengths = np.array([len(sequences[i]) for i in kept], dtype=np.int64)
     ids = chain.from_iterable(sequences[i] for i in kept)
     return np.fromiter(ids, dtype, count=int(lengths.sum())), lengths
-
-
-def _ids(pairs: Sequence[SentencePair], tokenizer: PreTrainedTokenizerBase) -> tuple[list[list[int]], list[list[int]]]:
-    sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
-    if type(tokenizer) is PreTrainedTokenizerFast:
-        return _encode_fast(sources, tokenizer), _encode_fast(targets, tokenizer)
-    settings = {"return_attention_mask": False, "return_token_type_ids": False, "verbose": False}
-    return tokenizer(sources, **settings)["input_ids"], tokenizer(text_target=targets, **settings)["input_ids"]
-
-
-def _encode_fast(texts: list[str], tokenizer: PreTrainedTokenizerFast) -> list[list[int]]:
-    """The same ids as the stock tokenizer's own call, in less than half the time; it encodes source and target alike."""
-    backend = tokenizer.backend_tokenizer
-    backend.no_truncation()
-    backend.no_padding()
-    # The backend does not keep this setting by itself; without it, text that spells a control token would become one.
-    backend.encode_special_tokens = tokenizer.split_special_tokens
-    return [encoding.ids for encoding in backend.encode_batch_fast(texts)]
 
 
 def _offsets(lengths: NDArray[Any]) -> NDArray[np.int64]:

@@ -22,6 +22,7 @@ from ..translation.loading import load_checkpoint, local_folder
 from ..translation.translate import translate
 from .bleu import METRICS, score
 from .copied_share import copied_facts
+from .labels import score_test_sets
 
 SAMPLES = 10
 ON_VALIDATION = "on_validation"
@@ -76,6 +77,19 @@ def evaluate_run(
     on_validation = test_sets is None and not recipe.data.test
     if test_sets is None:
         test_sets = recipe.data.test or _validation_sets(recipe)
+    training = read_json(run.training) if run.training.is_file() else {}
+    of_the_run = {
+        "model": run.averaged.name,
+        "averaged_checkpoints": training.get("averaged_checkpoints", []),
+        ON_VALIDATION: on_validation,
+    }
+    if recipe.facts.labels:
+        if generate_kwargs or count_copied:
+            refused = ", ".join(f"`{name}`" for name in [*generate_kwargs, *(["count_copied"] if count_copied else [])])
+            raise ValueError(f"{refused}: {run.path} has `task: {recipe.task}`, which gives labels and searches for no text; leave it out.")
+        evaluation = _evaluate_labels(run, recipe, test_sets, published) | of_the_run
+        write_json(run.evaluation, evaluation)
+        return evaluation
     evaluation = evaluate_model(
         run.averaged,
         test_sets,
@@ -88,14 +102,34 @@ def evaluate_run(
         count_copied=recipe.validation.count_copied if count_copied is None else count_copied,
         **generate_kwargs,
     )
-    training = read_json(run.training) if run.training.is_file() else {}
-    evaluation |= {
-        "model": run.averaged.name,
-        "averaged_checkpoints": training.get("averaged_checkpoints", []),
-        ON_VALIDATION: on_validation,
-    }
+    evaluation |= of_the_run
     write_json(run.evaluation, evaluation)
     return evaluation
+
+
+def _evaluate_labels(
+    run: RunFolder, recipe: Recipe, test_sets: Mapping[str, Corpus], published: Sequence[PublishedScore]
+) -> dict[str, Any]:
+    """The same for a run whose model gives labels."""
+    _check_published(published, test_sets, tuple(recipe.facts.metrics))
+    model, results = score_test_sets(recipe, run.averaged, test_sets)
+    for result in results:
+        texts, references, predictions = (result.pop(side) for side in ("texts", "references", "predictions"))
+        result |= {"source_sha256": text_sha256(texts), "reference_sha256": text_sha256(references)}
+        result["samples"] = [
+            {"source": texts[i], "reference": references[i], "prediction": predictions[i]} for i in spread_evenly(len(texts), SAMPLES)
+        ]
+        result["published"] = [entry._asdict() for entry in published if entry.test_set == result["name"]]
+    return {
+        "task": recipe.task,
+        "weights_sha256": {file.name: file_sha256(file) for file in _weights(run.averaged)},
+        "source_language": recipe.source_language,
+        "test_sets": results,
+        "batch_tokens": recipe.validation.batch_tokens,
+        "precision": str(model.dtype).removeprefix("torch."),
+        "device": _device_name(model.device),
+        **_circumstances(),
+    }
 
 
 def evaluate_model(
@@ -261,15 +295,15 @@ def _weights(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.safetensors")) or sorted(folder.glob("*.bin"))
 
 
-def _check_published(published: Sequence[PublishedScore], test_sets: Mapping[str, Corpus]) -> None:
+def _check_published(published: Sequence[PublishedScore], test_sets: Mapping[str, Corpus], metrics: Sequence[str] = tuple(METRICS)) -> None:
     for entry in published:
         if entry.test_set not in test_sets:
             raise ValueError(
                 f"The published score of {entry.system} is for the test set '{entry.test_set}', which is not among "
                 f"{', '.join(test_sets) or 'none'}."
             )
-        if entry.metric not in METRICS:
-            raise ValueError(f"The published score of {entry.system} is in {entry.metric}, which is not among {', '.join(METRICS)}.")
+        if entry.metric not in metrics:
+            raise ValueError(f"The published score of {entry.system} is in {entry.metric}, which is not among {', '.join(metrics)}.")
 
 
 def _circumstances() -> dict[str, Any]:

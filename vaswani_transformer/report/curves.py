@@ -15,6 +15,7 @@ from matplotlib.ticker import EngFormatter, LogFormatter, StrMethodFormatter
 
 from ..files.atomic_file import write_bytes
 from ..files.json_files import read_json_lines
+from ..tasks import TASKS
 
 _TRAINING, _VALIDATION, _FAINT = "#5b84b1", "#c44e52", "#b9cbe0"
 _FEW = 25
@@ -37,10 +38,9 @@ def draw_curves(log: Path, picture: Path) -> None:
     training = _series(records, "train", "nll")
     if not training:
         raise ValueError(f"{log} holds no training interval yet; train longer or lower `training.log_every`.")
-    bleu = _series(records, "validation", "bleu")
+    scores = _scores(records)
     panels = [partial(_loss_panel, training=training, validation=_series(records, "validation", "nll"))]
-    if bleu:
-        panels.append(partial(_bleu_panel, bleu=bleu))
+    panels += [partial(_score_panel, scores={title: scores[title]}) for title in list(scores)[:1]]
     write_png(_figure(panels, columns=2), picture)
 
 
@@ -59,15 +59,15 @@ def draw_course(records: Sequence[dict[str, Any]], title: str = "") -> Figure:
     train = {name: _series(records, "train", name) for name in (
         "loss", "nll", "learning_rate", "tokens_per_second", "gradient_norm"
     )}  # fmt: skip
-    valid = {name: _series(records, "validation", name) for name in ("nll", "perplexity", "bleu", "chrf")}
+    valid = {name: _series(records, "validation", name) for name in ("nll", "perplexity")}
     panels: list[_Panel] = []
     if train["nll"]:
         panels.append(partial(_loss_panel, training=train["nll"], validation=valid["nll"], smoothed=train["loss"]))
     if valid["perplexity"]:
         panels.append(partial(_line_panel, points=valid["perplexity"], title="Perplexity on the validation set",
                               unit="exp(loss), log scale", colour=_VALIDATION, is_log=True))  # fmt: skip
-    if valid["bleu"]:
-        panels.append(partial(_bleu_panel, bleu=valid["bleu"], chrf=valid["chrf"]))
+    if scores := _scores(records):
+        panels.append(partial(_score_panel, scores=scores))
     for name, heading, unit in (
         ("learning_rate", "Learning rate", "step size of Adam"),
         ("tokens_per_second", "Speed", "target tokens per second"),
@@ -164,11 +164,19 @@ def _loss_panel(axes: Axes, training: Points, validation: Points, smoothed: Poin
     axes.legend(frameon=False)
 
 
-def _bleu_panel(axes: Axes, bleu: Points, chrf: Points = ()) -> None:
-    if chrf:
-        _plot(axes, chrf, _FAINT, "chrF")
-    _plot(axes, bleu, _VALIDATION, "BLEU", width=1.8)
-    best_update, best = max(bleu, key=lambda point: point[1])
+def _scores(records: Sequence[dict[str, Any]]) -> dict[str, Points]:
+    """The scores of a task, by their titles, the one that ranks checkpoints first."""
+    titles = {name: title for task in TASKS.values() for name, title in (task.metrics | task.also).items()}
+    found = {title: _series(records, "validation", name) for name, title in titles.items()}
+    return {title: points for title, points in found.items() if points}
+
+
+def _score_panel(axes: Axes, scores: dict[str, Points]) -> None:
+    title, *others = scores
+    for other in others:
+        _plot(axes, scores[other], _FAINT, other)
+    _plot(axes, scores[title], _VALIDATION, title, width=1.8)
+    best_update, best = max(scores[title], key=lambda point: point[1])
     axes.annotate(
         f"{best:.1f}",
         (best_update, best),
@@ -178,13 +186,13 @@ def _bleu_panel(axes: Axes, bleu: Points, chrf: Points = ()) -> None:
         fontweight="bold",
     )
     axes.set_title(
-        "BLEU and chrF on the validation set" if chrf else "BLEU on the validation set",
+        f"{' and '.join(name[0].upper() + name[1:] if name == title else name for name in scores)} on the validation set",
         loc="left",
         fontweight="bold",
     )
-    axes.set_ylabel("sacreBLEU (points of 100)")
+    axes.set_ylabel(f"{'sacreBLEU' if title == 'BLEU' else title} (points of 100)")
     axes.margins(y=0.12)
-    if chrf:
+    if others:
         axes.legend(frameon=False)
 
 

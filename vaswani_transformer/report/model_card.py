@@ -1,9 +1,9 @@
 """The model card: the facts in a run's files, in the words of `model_cards/template.md`.
 
-The card owns no number. Architecture comes from `config.json`, search from `generation_config.json`, data and optimisation
-from `recipe.yaml`, results from `evaluation.json`, costs from the files of cleaning and training, what the attention heads do from
-`heads.json`, and what the model cannot do from the folder `limits`, where these have been measured. A missing value is an error that names
-the file.
+For a task with labels, the words are those of `model_cards/labels.md`. The card owns no number. Architecture comes from `config.json`,
+search from `generation_config.json`, data and optimisation from `recipe.yaml`, results from `evaluation.json`, costs from the files of
+cleaning and training, what the attention heads do from `heads.json`, and what the model cannot do from the folder `limits`, where these
+have been measured. A missing value is an error that names the file.
 """
 
 import math
@@ -32,7 +32,7 @@ LIMITS = ("noise", "sources", "gender", "senses")
 """The measurements of `RunFolder.limits` that a card shows."""
 
 _METRIC_NAMES = {"sacrebleu": "sacreBLEU", "chrf": "chrF", "paper_bleu": "BLEU as in the paper"}
-_HUB_METRICS = {"sacrebleu": "sacrebleu", "chrf": "chrf", "paper_bleu": "bleu"}
+_HUB_METRICS = {"sacrebleu": "sacrebleu", "chrf": "chrf", "paper_bleu": "bleu", "macro_f1": "f1", "entity_f1": "f1"}
 _LANGUAGE_NAMES = {
     "cs": "Czech", "de": "German", "en": "English", "es": "Spanish", "fi": "Finnish", "fr": "French", "it": "Italian", "ja": "Japanese",
     "ko": "Korean", "nl": "Dutch", "pl": "Polish", "pt": "Portuguese", "ro": "Romanian", "ru": "Russian", "sw": "Swahili", "zh": "Chinese",
@@ -106,9 +106,10 @@ def render_card(run: RunFolder, *, model_id: str | None = None, pictures: Pictur
     weights = _written(run.averaged / "model.safetensors", "finish the training first")
     training = _read(run.training, "train first")
     _check_scores(run, weights, training, evaluation)
+    labels = recipe.facts.labels
     return (
         card_environment()
-        .get_template("template.md")
+        .get_template("labels.md" if labels else "template.md")
         .render(
             metadata=markdown.front_matter(card_metadata(recipe, evaluation)),
             model_id=model_id or recipe.name,
@@ -121,9 +122,10 @@ def render_card(run: RunFolder, *, model_id: str | None = None, pictures: Pictur
             transfer=_read(run.initial / TRANSFER, "train first") if recipe.init_from else None,
             source=_LANGUAGE_NAMES.get(recipe.source_language, recipe.source_language),
             target=", ".join(_LANGUAGE_NAMES.get(code, code) for code in recipe.translates_into),
-            metric_names=_METRIC_NAMES,
+            pipeline_tag=recipe.facts.pipeline_tag,
+            metric_names=metric_names(recipe),
             config=_read(run.averaged / "config.json", "finish the training first"),
-            search=_read(run.averaged / "generation_config.json", "finish the training first"),
+            search=None if labels else _read(run.averaged / "generation_config.json", "finish the training first"),
             evaluation=evaluation,
             scored_set="validation" if evaluation.get(ON_VALIDATION) else "test",
             tgt_lang=evaluation["test_sets"][0].get("tgt_lang"),
@@ -149,11 +151,13 @@ def card_metadata(recipe: Recipe, evaluation: dict[str, Any]) -> ModelCardData:
         **recipe.data.licences.metadata(),
         **origin_metadata(recipe.init_from),
         library_name="transformers",
-        pipeline_tag="translation",
-        tags=["translation", "vaswani", "transformer", "attention-is-all-you-need"],
+        pipeline_tag=recipe.facts.pipeline_tag,
+        tags=[recipe.facts.pipeline_tag, "vaswani", "transformer", "attention-is-all-you-need"],
         datasets=trained_on or None,
-        metrics=sorted({_HUB_METRICS[name] for test_set in evaluation["test_sets"] for name in test_set["metrics"]}),
-        eval_results=[_eval_result(evaluation, test_set, name) for test_set in evaluation["test_sets"] for name in test_set["metrics"]],
+        metrics=sorted({_HUB_METRICS.get(name, name) for test_set in evaluation["test_sets"] for name in test_set["metrics"]}),
+        eval_results=[
+            _eval_result(recipe, evaluation, test_set, name) for test_set in evaluation["test_sets"] for name in test_set["metrics"]
+        ],
     )
 
 
@@ -168,22 +172,28 @@ def count_parameters(weights: Path) -> int:
         return sum(math.prod(tensors.get_slice(name).get_shape()) for name in tensors.keys())  # noqa: SIM118
 
 
-def _eval_result(evaluation: dict[str, Any], test_set: dict[str, Any], metric: str) -> EvalResult:
+def metric_names(recipe: Recipe) -> dict[str, str]:
+    """The names of the task's scores."""
+    return recipe.facts.metrics if recipe.facts.labels else _METRIC_NAMES
+
+
+def _eval_result(recipe: Recipe, evaluation: dict[str, Any], test_set: dict[str, Any], metric: str) -> EvalResult:
     """One score. The Hub tells test sets apart by type, config and split alone, so these must differ between them."""
     spec = parse_corpus(test_set["corpus"])
     name = spec.dataset_name
-    pair = f"{evaluation['source_language']}-{spec.target_language or evaluation['target_language']}"
+    source = evaluation["source_language"]
+    pair = source if recipe.facts.labels else f"{source}-{spec.target_language or evaluation['target_language']}"
     split = name.split or ("validation" if evaluation.get(ON_VALIDATION) else "test")
     return EvalResult(
-        task_type="translation",
-        task_name=f"Translation {pair}",
+        task_type=recipe.facts.pipeline_tag,
+        task_name=f"{recipe.task.capitalize()} {pair}",
         dataset_type=name.repository or test_set["name"],
         dataset_name=test_set["name"],
         dataset_config=name.configuration or pair,
         dataset_split=split if spec.limit is None else f"{split}[:{spec.limit}]",
         dataset_args={key: test_set[key] for key in ("pairs", "source_sha256", "reference_sha256")},
-        metric_type=_HUB_METRICS[metric],
-        metric_name=_METRIC_NAMES[metric],
+        metric_type=_HUB_METRICS.get(metric, metric),
+        metric_name=metric_names(recipe)[metric],
         metric_value=round(test_set["metrics"][metric]["score"], 2),
         metric_args={"signature": test_set["metrics"][metric]["signature"]},
     )

@@ -35,6 +35,8 @@ def validations(run: RunFolder) -> list[Point]:
         if record["kind"] == "train":
             tokens = record["target_tokens"]
         elif record["kind"] == "validation":
+            if "bleu" not in record:
+                raise ValueError(f"{run.log} has no BLEU: the runs of translators are compared; look at another task with vaswani report.")
             found[record["update"]] = Point(record["update"], tokens, record["bleu"], record["chrf"])
     if not found:
         raise ValueError(f"{run.log} holds no validation yet; train longer or lower `training.validate_every`.")

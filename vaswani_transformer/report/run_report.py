@@ -16,6 +16,7 @@ from ..files.atomic_file import write_text
 from ..files.json_files import read_json, read_json_lines
 from ..recipe import Recipe, load_recipe
 from ..run_folder import RunFolder
+from ..tasks import TASKS
 from .curves import draw_course, png_bytes, write_png
 from .model_card import readable_duration
 
@@ -53,8 +54,7 @@ def write_report(run: RunFolder, page: Path) -> str | None:
     heading = _heading(run, recipe)
     facts = _facts(run, recipe, records)
     if page.suffix == ".png":
-        shown = ("Updates", "Parameters", "Best BLEU")
-        words = [f"{name}: {facts[name]}" for name in shown if name in facts]
+        words = [f"{name}: {value}" for name, value in facts.items() if name in ("Updates", "Parameters") or name.startswith("Best ")]
         write_png(draw_course(records, "  |  ".join([heading, *words])), page)
         return remark
     environment = Environment(
@@ -73,6 +73,7 @@ def write_report(run: RunFolder, page: Path) -> str | None:
         test_sets=evaluation.get("test_sets", []),
         on_validation=evaluation.get(ON_VALIDATION, False),
         samples=collect_samples(records),
+        labels=recipe is not None and recipe.facts.labels,
     )
     write_text(page, text)
     return remark
@@ -88,7 +89,7 @@ def collect_samples(records: Sequence[dict[str, Any]]) -> list[Sample]:
             sample["source"],
             sample["reference"],
             [
-                (validation["update"], other["translation"])
+                (validation["update"], other.get("translation") or other.get("prediction", ""))
                 for validation in chosen
                 for other in validation["samples"]
                 if (other["source"], other["reference"]) == (sample["source"], sample["reference"])
@@ -128,7 +129,7 @@ def _read_log(run: RunFolder) -> tuple[list[dict[str, Any]], str | None]:
 def _heading(run: RunFolder, recipe: Recipe | None) -> str:
     if recipe is None:
         return run.path.resolve().name
-    return f"{recipe.name}: {recipe.source_language} to {', '.join(recipe.translates_into)}"
+    return f"{recipe.name}: {recipe.subject}"
 
 
 def _facts(run: RunFolder, recipe: Recipe | None, records: Sequence[dict[str, Any]]) -> dict[str, str]:
@@ -146,13 +147,14 @@ def _facts(run: RunFolder, recipe: Recipe | None, records: Sequence[dict[str, An
     planned = training.get("planned_updates") if recipe is None or recipe.training.updates is None else recipe.training.updates
     of = f" of {planned:,} ({updates / planned:.0%})" if planned else ""
     early = ", stopped early" if training.get("stopped_early") else ""
+    metric, title = next(iter((TASKS["translation"] if recipe is None else recipe.facts).metrics.items()))
     source, target = (furthest(name, name) for name in ("source_tokens", "target_tokens"))
     facts = {
         "Updates": f"{updates:,}{of}{early}",
         "Epochs": f"{furthest('epochs', 'epoch'):.2f}",
         "Tokens seen": f"{source:,} source, {target:,} target",
         "Training time": readable_duration(furthest("seconds", "seconds")),
-        "Best BLEU": _best(records),
+        f"Best {title}": _best(records, metric),
         "Peak memory": f"{training['peak_memory_bytes'] / 1e9:.1f} GB (first rank)" if training.get("peak_memory_bytes") else "",
         "Parameters": f"{training['parameters']:,}" if "parameters" in training else "",
         "Model": _architecture(run, recipe),
@@ -163,13 +165,13 @@ def _facts(run: RunFolder, recipe: Recipe | None, records: Sequence[dict[str, An
     return {name: value for name, value in facts.items() if value}
 
 
-def _best(records: Sequence[dict[str, Any]]) -> str:
-    scored = [record for record in records if record.get("bleu") is not None]
+def _best(records: Sequence[dict[str, Any]], metric: str) -> str:
+    scored = [record for record in records if record.get(metric) is not None]
     if not scored:
         return ""
-    best = max(scored, key=lambda record: float(record["bleu"]))
+    best = max(scored, key=lambda record: float(record[metric]))
     chrf = f" (chrF {best['chrf']:.2f})" if best.get("chrf") is not None else ""
-    return f"{best['bleu']:.2f} after update {best['update']:,}{chrf}"
+    return f"{best[metric]:.2f} after update {best['update']:,}{chrf}"
 
 
 def _architecture(run: RunFolder, recipe: Recipe | None) -> str:

@@ -1,13 +1,19 @@
 """The model to train: built from the recipe, and prepared for its device and for training only the parts that are to be trained."""
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import nn
+from transformers.utils import logging
 
-from ..modeling_vaswani import VaswaniForConditionalGeneration
+from ..modeling_tasks import VaswaniForSequenceClassification, VaswaniForTokenClassification
+from ..modeling_vaswani import VaswaniForConditionalGeneration, VaswaniPreTrainedModel
 from ..recipe import FineTuningSettings, Recipe
+from ..tasks import TaskName
 from .checkpoints import set_search
 from .dropout import use_bit_dropout
 from .initial_scale import scale_residual_branches
@@ -16,36 +22,72 @@ if TYPE_CHECKING:
     from peft import PeftModel
 
 
-def build_model(recipe: Recipe, vocab_size: int, device: torch.device, initial: Path | None = None) -> VaswaniForConditionalGeneration:
-    """The recipe's model, in training mode and still on the CPU. Its weights are seeded, or those in `initial` if given."""
-    settings = recipe.training
+_MODELS: dict[TaskName, type[VaswaniPreTrainedModel]] = {
+    "translation": VaswaniForConditionalGeneration,
+    "classification": VaswaniForSequenceClassification,
+    "tagging": VaswaniForTokenClassification,
+}
+
+
+def build_model(
+    recipe: Recipe, vocab_size: int, device: torch.device, initial: Path | None = None, labels: Sequence[str] = ()
+) -> VaswaniPreTrainedModel:
+    """The recipe's model, in training mode and still on the CPU. Its weights are seeded, or those in `initial` if given.
+
+    Args:
+        recipe: names task and architecture.
+        vocab_size: entries of the tokenizer.
+        device: on which the model will be.
+        initial: the folder of the weights to start from.
+        labels: the names of all labels, for a task that has them.
+    """
+    settings, model_class = recipe.training, _MODELS[recipe.task]
+    named = _named(recipe, labels) if labels else {}
     torch.manual_seed(settings.seed)
+    model: VaswaniPreTrainedModel
     if recipe.init_from is None:
-        model = VaswaniForConditionalGeneration(recipe.model_config(vocab_size=vocab_size))
+        model = model_class(recipe.model_config(vocab_size=vocab_size, **named))
         if settings.initial_scale != 1:
             scale_residual_branches(model, settings.initial_scale)
     else:
-        model = VaswaniForConditionalGeneration.from_pretrained(initial, **recipe.model)
+        with _quiet() if labels else nullcontext():
+            model = model_class.from_pretrained(initial, **recipe.model, **named)
         recipe.check_dropout(model.config)
     # Fusing gains little for short sentences, and on CPUs SDPA in bfloat16 is several times slower than the plain products
     attention = "eager" if device.type == "cpu" or model.config.attention_score == "additive" else "sdpa"
     model.set_attn_implementation(attention)
     if device.type == "cpu":
         use_bit_dropout(model)
-    set_search(model, recipe.search)
+    if model.can_generate():
+        set_search(model, recipe.search)
     if settings.gradient_checkpointing:
         model.gradient_checkpointing_enable({"use_reentrant": False})
     return model.train()
 
 
-def adapt(model: VaswaniForConditionalGeneration, settings: FineTuningSettings) -> "PeftModel | None":
-    """Freeze the parts that the recipe freezes. With LoRA, put adapters into `model` and return PEFT's view of it."""
-    parts = {
-        "encoder": [model.get_encoder().layers],
-        "decoder": [model.get_decoder().layers],
-        "backbone": [model.model, model.lm_head],
-        "embeddings": [model.get_encoder().embed_tokens, model.get_decoder().embed_tokens, model.lm_head],
+def _named(recipe: Recipe, labels: Sequence[str]) -> dict[str, Any]:
+    """What `config.json` says about labels."""
+    named: dict[str, Any] = {
+        "id2label": dict(enumerate(labels)),
+        "label2id": {label: number for number, label in enumerate(labels)},
     }
+    return named | {"problem_type": "single_label_classification"} if recipe.task == "classification" else named
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Hide transformers' table of the weights that are new: preparing the data has said so in one sentence."""
+    before = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)
+
+
+def adapt(model: VaswaniPreTrainedModel, settings: FineTuningSettings) -> "PeftModel | None":
+    """Freeze the parts that the recipe freezes. With LoRA, put adapters into `model` and return PEFT's view of it."""
+    parts = _parts(model)
     for name in settings.freeze:
         for module in parts[name]:
             module.requires_grad_(False)
@@ -56,3 +98,16 @@ def adapt(model: VaswaniForConditionalGeneration, settings: FineTuningSettings) 
     from .peft_lora import add_lora
 
     return add_lora(model, settings.lora)
+
+
+def _parts(model: VaswaniPreTrainedModel) -> dict[str, list[nn.Module]]:
+    """What `fine_tuning.freeze` names; a model of the encoder has two of these parts."""
+    if not model.config.is_encoder_decoder:
+        encoder = model.base_model.encoder
+        return {"encoder": [encoder.layers], "embeddings": [encoder.embed_tokens]}
+    return {
+        "encoder": [model.get_encoder().layers],
+        "decoder": [model.get_decoder().layers],
+        "backbone": [model.model, model.lm_head],
+        "embeddings": [model.get_encoder().embed_tokens, model.get_decoder().embed_tokens, model.lm_head],
+    }

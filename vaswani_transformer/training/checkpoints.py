@@ -68,23 +68,24 @@ def window_to_average(run: RunFolder, state: TrainState, count: int) -> list[Pat
     return [path for path in paths if path.is_dir()]
 
 
-def best_checkpoints(run: RunFolder, state: TrainState, metric: CheckpointMetric) -> list[Validation]:
+def best_checkpoints(run: RunFolder, state: TrainState, metric: CheckpointMetric | None) -> list[Validation]:
     """The validations whose checkpoints exist, best first."""
     there = [update for update in state.checkpoints if run.checkpoint(update).is_dir()]
     return best_first([each for each in state.validations if each.update in there], metric)
 
 
-def best_first(validations: Sequence[Validation], metric: CheckpointMetric) -> list[Validation]:
-    """Sorted by `metric`; of equals the earlier one comes first; a loss that is NaN comes last."""
+def best_first(validations: Sequence[Validation], metric: CheckpointMetric | None) -> list[Validation]:
+    """Sorted by `metric`, by default the first score of the task; of equals the earlier one comes first; a loss that is NaN comes last."""
 
     def cost(validation: Validation) -> float:
-        value = validation.loss if metric == "loss" else -validation.bleu
+        name: str = metric or next(iter(validation.scores))
+        value = validation.scores[name] if name == "loss" else -validation.scores[name]
         return math.inf if math.isnan(value) else value
 
     return sorted(validations, key=cost)
 
 
-def validations_without_gain(validations: Sequence[Validation], metric: CheckpointMetric) -> int:
+def validations_without_gain(validations: Sequence[Validation], metric: CheckpointMetric | None) -> int:
     """The number of validations since the best one."""
     if not validations:
         return 0

@@ -1,11 +1,15 @@
 """The corpora of a recipe: their pairs, and the hashes by which a run notices that they changed."""
 
+import math
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from ..data.cleaning import CleaningReport, clean
+from ..data.examples import with_labels
 from ..data.sources.corpus import DESCRIPTIVE, Corpus, SentencePair
+from ..data.workers import available_cores
 from ..files.atomic_folder import discard
 from ..files.json_files import read_json, write_json
 from ..recipe import Recipe
@@ -22,16 +26,24 @@ def read_pairs(recipe: Recipe, specs: Iterable[Corpus], root: Path | None = None
         root: where their relative file names start; by default the recipe's `data.root`.
     """
     for spec in specs:
-        pairs = spec.pairs(recipe.data.root if root is None else root, recipe.languages_of(spec))
+        pairs = spec.pairs(recipe.data.root if root is None else root, recipe.columns_of(spec))
         if recipe.target_languages:
             language = recipe.languages_of(spec)[1]
             pairs = (pair._replace(language=language) for pair in pairs)
-        yield from pairs
+        yield from with_labels(pairs) if recipe.facts.labels else pairs
 
 
 def held_out_pairs(recipe: Recipe) -> Iterator[SentencePair]:
     """The pairs of the validation and test sets."""
     return read_pairs(recipe, (*recipe.data.validations, *recipe.data.test.values()))
+
+
+def cleaned(recipe: Recipe, pairs: Iterator[SentencePair]) -> tuple[Iterator[SentencePair], CleaningReport]:
+    """`pairs` as the recipe cleans them; what compares the lengths of two sides, or the sides themselves, is for translation alone."""
+    settings = recipe.data.cleaning
+    if recipe.task != "translation":
+        settings = replace(settings, max_length_ratio=math.inf, drop_identical_sides=False)
+    return clean(pairs, settings, held_out_pairs(recipe), available_cores())
 
 
 def settle_corpora(recipe: Recipe, run: RunFolder) -> dict[str, dict[str, str]]:
@@ -57,7 +69,8 @@ def content_of(recipe: Recipe, hashes: dict[str, dict[str, str]]) -> dict[str, A
         return None
     corpora = {split: [decisive(asdict(spec)) for spec in specs] for split, specs in splits.items()}
     cleaning = asdict(recipe.data.cleaning)
-    return {"corpora": corpora, "hashes": hashes, "languages": recipe.languages, "cleaning": cleaning}
+    content = {"corpora": corpora, "hashes": hashes, "languages": recipe.languages, "cleaning": cleaning}
+    return content if recipe.task == "translation" else {**content, "task": recipe.task, "labels": recipe.data.labels}
 
 
 def _forget_if_corpora_changed(recipe: Recipe, run: RunFolder) -> None:
@@ -70,7 +83,7 @@ def _forget_if_corpora_changed(recipe: Recipe, run: RunFolder) -> None:
         for split, specs in recipe.data.by_split.items()
         for spec in specs
         if spec.has_its_files(recipe.data.root)
-        for name, digest in spec.hashes(recipe.data.root, recipe.languages_of(spec)).items()
+        for name, digest in spec.hashes(recipe.data.root, recipe.columns_of(spec)).items()
         if before.get(split, {}).get(name) != digest
     ]
     if changed and newest_state(run.state):
@@ -87,7 +100,7 @@ def _forget_if_corpora_changed(recipe: Recipe, run: RunFolder) -> None:
 def _hashes(recipe: Recipe) -> dict[str, dict[str, str]]:
     """SHA-256 of every file, by split: `train`, `validation`, `test.NAME`."""
     return {
-        split: {name: digest for spec in specs for name, digest in spec.hashes(recipe.data.root, recipe.languages_of(spec)).items()}
+        split: {name: digest for spec in specs for name, digest in spec.hashes(recipe.data.root, recipe.columns_of(spec)).items()}
         for split, specs in recipe.data.by_split.items()
     }
 

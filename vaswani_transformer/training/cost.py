@@ -4,7 +4,13 @@ from ..configuration_vaswani import VaswaniConfig
 
 
 def training_flops(
-    config: VaswaniConfig, sentences: int, source_length: int, target_length: int, target_tokens: int, heads_only: bool = False
+    config: VaswaniConfig,
+    sentences: int,
+    source_length: int,
+    target_length: int,
+    target_tokens: int,
+    heads_only: bool = False,
+    labels: int | None = None,
 ) -> float:
     """Floating point operations of one micro-batch, forward and backward, estimated by counting matrix products.
 
@@ -27,6 +33,8 @@ def training_flops(
         target_tokens: real target tokens.
         heads_only: only the parallel heads are trained, so the rest has no backward pass; nor do the projection's weights get
             a gradient, nor the decoder's states.
+        labels: of a model that is the encoder and a map to so many labels; there is no decoder, and the map takes the place of the
+            projection.
     """
     assert config.head_dim is not None and config.value_head_dim is not None  # the configuration resolves them
     heads_width = config.head_dim + config.value_head_dim
@@ -38,6 +46,8 @@ def training_flops(
     cross_weights = config.d_model * decoder_heads
     near_source, near_target = (min(length, config.attention_window or length) for length in (source_length, target_length))
     encoder = config.encoder_layers * (source_length * encoder_weights + source_length * near_source * encoder_heads)
+    if labels is not None:
+        return 6.0 * (sentences * encoder + labels * config.d_model * target_tokens)
     decoder = config.decoder_layers * (
         target_length * decoder_weights + source_length * cross_weights + target_length * (near_target + source_length) * decoder_heads
     )

@@ -16,6 +16,7 @@ from accelerate import Accelerator
 from accelerate.tracking import get_available_trackers
 from accelerate.utils import DistributedDataParallelKwargs, InitProcessGroupKwargs, broadcast_object_list
 
+from ..evaluation.label_scores import require_scorers
 from ..files.json_files import read_json, write_json
 from ..provenance import hardware, versions
 from ..recipe import Recipe
@@ -24,17 +25,15 @@ from .averaging import average_checkpoints
 from .building import adapt, build_model
 from .checkpoints import best_checkpoints, prune_checkpoints, save_checkpoint, validations_without_gain, window_to_average
 from .distillation import distill
-from .dropout import word_dropout
 from .interruption import Interruption
-from .loss import TranslationLoss
 from .optimization import build_adam
 from .preparation import PreparedData, claim_run_folder, open_prepared_data, prepare_data, settle_micro_batches, sole_training
 from .process_memory import bound_kernel_caches, keep_freed_memory, peak_memory
 from .progress import ProgressDisplay, TrainingLog
 from .sharding import ShardedLoss, is_sharded
 from .state import Totals, TrainState, Validation, load_state, newest_state, save_state
+from .task_parts import build_loss, build_validator
 from .update import UpdateOutcome, Updater, resegment
-from .validation import Validator
 from .watch import Watch
 from .weight_average import WeightAverage
 
@@ -62,6 +61,7 @@ def train(recipe: Recipe, run: RunFolder) -> bool:
         MemoryError: a micro-batch does not fit; the sentence says how large it is.
         OSError: the disk is full or not writable; or (`ConnectionError`) another rank failed or cannot be reached.
     """
+    require_scorers(recipe.task)
     accelerator = build_accelerator(recipe, run)
     with Watch(accelerator), sole_training(run) if accelerator.is_main_process else nullcontext():
         with accelerator.main_process_first():
@@ -108,13 +108,12 @@ class Training:
     def __init__(self, recipe: Recipe, run: RunFolder, data: PreparedData, accelerator: Accelerator) -> None:
         self.settings, self.run, self.accelerator = recipe.training, run, accelerator
         self.tokenizer = data.tokenizer
-        self.model = build_model(recipe, len(data.tokenizer), accelerator.device, run.initial)
+        self.model = build_model(recipe, len(data.tokenizer), accelerator.device, run.initial, data.train.labels)
         self.adapted = adapt(self.model, recipe.fine_tuning)
-        words = word_dropout(self.settings.word_dropout, data.tokenizer) if self.settings.word_dropout else None
-        self.loss = TranslationLoss(self.model, self.settings.label_smoothing, self.settings.compile, self.settings.r_drop, words)
+        self.loss = build_loss(recipe, self.model, data.tokenizer)
         # With sharding, the whole model serves only validation and checkpoints, which first update it from the parts
         check_heads(self.model.config.parallel_heads, data)
-        self.sharded = ShardedLoss(self.loss, accelerator, self.settings.compile) if is_sharded(accelerator) else None
+        self.sharded = self._sharded(recipe)
         trained = self.sharded or self.loss
         self.trained = trained.model
         self.adam = build_adam(trained, self.settings, recipe.fine_tuning.layer_decay)
@@ -128,9 +127,17 @@ class Training:
         self.updater = Updater(recipe, self.model.config, data.train, accelerator, module, optimizer, resegmented)
         self.settings = self.updater.settings
         self.epochs = recipe.training.epochs
-        self.validator = Validator(recipe, data.tokenizer, data.validation)
+        self.validator = build_validator(recipe, data)
+        self.metrics, self.also = recipe.facts.metrics, recipe.facts.also
         self.state = TrainState()
         self._unsaved = False
+
+    def _sharded(self, recipe: Recipe) -> ShardedLoss | None:
+        if not is_sharded(self.accelerator):
+            return None
+        if recipe.facts.labels:
+            raise ValueError(f"Sharded training (FSDP) does not know `task: {recipe.task}`; start the processes without it.")
+        return ShardedLoss(self.loss, self.accelerator, self.settings.compile)
 
     def resume(self) -> None:
         """Load the newest state, if there is one; cut the log after it and remove later checkpoints.
@@ -200,7 +207,8 @@ class Training:
         if peak := peak_memory():
             print(f"This process held {peak / 1e9:.1f} GB of memory at most.")
         if best := self._best_checkpoint():
-            print(f"The best single checkpoint is {self.run.checkpoints / best['name']}: BLEU {best['bleu']:.2f}, loss {best['loss']:.3f}.")
+            points = [f"{title} {best[name]:.2f}" for name, title in self.metrics.items() if name in best]
+            print(f"The best single checkpoint is {self.run.checkpoints / best['name']}: {', '.join(points)}, loss {best['loss']:.3f}.")
 
     @property
     def is_complete(self) -> bool:
@@ -274,10 +282,10 @@ class Training:
         self.progress.doing("Validating")
         scores: list[Validation | None] = [None]
         if (record := self._score(interruption)) is not None:
-            scores = [Validation(self.state.update, record["bleu"], record["loss"])]
+            scores = [Validation(self.state.update, {name: record[name] for name in (*self.metrics, "loss") if name in record})]
             place = {"kind": "validation", "update": self.state.update}
             self._write({**place, **record, "seconds": self.state.total.seconds})
-            self.progress.say(_describe(self.state.update, record, self.state.validations))
+            self.progress.say(_describe(self.state.update, record, self.state.validations, self.metrics | self.also))
         score = broadcast_object_list(scores)[0]
         if score is None:
             return True
@@ -336,7 +344,7 @@ class Training:
         best = best_checkpoints(self.run, self.state, self.settings.best_checkpoint_metric)
         if not best or not self.settings.keep_best_checkpoints:
             return None
-        return {"name": self.run.checkpoint(best[0].update).name, "bleu": best[0].bleu, "loss": best[0].loss}
+        return {"name": self.run.checkpoint(best[0].update).name, **best[0].scores}
 
     def write_facts(self, averaged: Sequence[str] = ()) -> None:
         """Write `training.json`: the cost so far, and, once there is an average, the checkpoints in it."""
@@ -416,17 +424,19 @@ def average_last_checkpoints(run: RunFolder, state: TrainState, count: int) -> l
     return names
 
 
-def _describe(update: int, record: dict[str, Any], earlier: Sequence[Validation]) -> str:
-    best = max(earlier, key=lambda validation: validation.bleu, default=None)
+def _describe(update: int, record: dict[str, Any], earlier: Sequence[Validation], metrics: dict[str, str]) -> str:
+    first, *others = (name for name in metrics if name in record)
+    best = max(earlier, key=lambda validation: validation.scores[first], default=None)
     rank = "the best so far"
-    if best is not None and best.bleu >= record["bleu"]:
-        rank = f"the best was {best.bleu:.2f} after update {best.update}"
+    if best is not None and best.scores[first] >= record[first]:
+        rank = f"the best was {best.scores[first]:.2f} after update {best.update}"
     of_each = [f"{name[5:]} {points:.2f}" for name, points in record.items() if name.startswith("bleu_")]
     rank = "; ".join([rank, *of_each])
     if "right_ahead" in record:
         ahead = ", ".join(f"{share:.1%}" for share in record["right_ahead"])
         rank = f"{rank}; right proposals of the tokens 1, 2, ... ahead: {ahead}"
-    lines = [f"Update {update}: BLEU {record['bleu']:.2f} ({rank}), chrF {record['chrf']:.2f}, perplexity {record['perplexity']:.3f}"]
+    points = [f"{metrics[first]} {record[first]:.2f} ({rank})", *(f"{metrics[name]} {record[name]:.2f}" for name in others)]
+    lines = [f"Update {update}: {', '.join(points)}, perplexity {record['perplexity']:.3f}"]
     for sample in record["samples"]:
-        lines += [f"  {kind:<11} {' '.join(sample[kind].split())}" for kind in ("source", "reference", "translation")]
+        lines += [f"  {kind:<11} {' '.join(text.split())}" for kind, text in sample.items()]
     return "\n".join(lines)

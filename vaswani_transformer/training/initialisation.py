@@ -6,6 +6,7 @@ which the old tokenizer splits it: these are what the old model would have read 
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -14,13 +15,15 @@ from transformers import FSMTTokenizer, PreTrainedTokenizerBase
 from ..data.bpe import is_byte_level
 from ..files.atomic_folder import atomic_folder
 from ..files.checksums import write_checksums
-from ..files.json_files import write_json
-from ..modeling_vaswani import VaswaniForConditionalGeneration
+from ..files.json_files import read_json, write_json
+from ..modeling_vaswani import VaswaniForConditionalGeneration, VaswaniPreTrainedModel
 from ..parallel_heads import ParallelHeads
 from ..recipe import Recipe
 from ..run_folder import TRANSFER, RunFolder
 from ..tokenizer_identity import tokenizer_hash
-from ..translation.loading import check_tokenizer, load_checkpoint, local_folder
+from ..translation.loading import check_tokenizer, load_checkpoint, load_encoder, local_folder
+
+Model = TypeVar("Model", bound=VaswaniPreTrainedModel)
 
 _CONTROLS = ("pad_token_id", "bos_token_id", "eos_token_id")
 _OF_THE_VOCABULARY = ("shared.weight", "embed_tokens.weight", "lm_head.weight", "lm_head.bias")
@@ -39,6 +42,10 @@ class Transfer:
     """Entries without any old counterpart."""
     heads_left_out: int = 0
     """Tokens a step that the old model's parallel heads proposed, if this training leaves them out."""
+    new_labels: int = 0
+    """Labels that a new map gives, if the model is the old one's encoder."""
+    left_out: str = ""
+    """What the encoder does not take from the old model."""
 
     def __str__(self) -> str:
         return (
@@ -49,17 +56,29 @@ class Transfer:
                 if self.heads_left_out
                 else ""
             )
+            + (
+                f" The encoder begins with its weights, the map to the {self.new_labels} labels at random; {self.left_out} is left out."
+                if self.new_labels
+                else ""
+            )
         )
 
 
-def write_initial_model(recipe: Recipe, run: RunFolder, tokenizer: PreTrainedTokenizerBase) -> Transfer:
-    """Write `run.initial`: the model `recipe.init_from` with the vocabulary of `tokenizer`.
+def write_initial_model(recipe: Recipe, run: RunFolder, tokenizer: PreTrainedTokenizerBase, labels: int = 0) -> Transfer:
+    """Write `run.initial`: the model `recipe.init_from` with the vocabulary of `tokenizer`; for a task with labels, its encoder alone.
+
+    Args:
+        recipe: names the model.
+        run: where it goes.
+        tokenizer: the run's.
+        labels: how many there are; 0 for a task that writes text.
 
     Raises:
         ValueError: it is not a model of ours, or its vocabulary cannot be exchanged; the sentence says what to do.
     """
     origin = str(recipe.init_from)
-    model, old = load_checkpoint(local_folder(origin), only_ours=True)
+    folder = local_folder(origin)
+    model, old = load_encoder(folder) if labels else load_checkpoint(folder, only_ours=True)
     if isinstance(old, FSMTTokenizer) and model.config.target_vocab_size is not None:
         # It encodes targets with the source's dictionary, without a warning
         raise ValueError(
@@ -70,10 +89,14 @@ def write_initial_model(recipe: Recipe, run: RunFolder, tokenizer: PreTrainedTok
         transfer = Transfer(copied=len(tokenizer))
     else:
         model, transfer = exchange_vocabulary(model, old, tokenizer, recipe.training.seed)
-    wanted, found = recipe.training.parallel_heads, model.config.parallel_heads
-    if found > 1 == wanted:
-        transfer = replace(transfer, heads_left_out=found)
-    set_heads(model, wanted, recipe.training.seed)
+    if labels:
+        had_decoder = read_json(folder / "config.json").get("is_encoder_decoder", True)
+        transfer = replace(transfer, new_labels=labels, left_out="the decoder" if had_decoder else "the head of its own task")
+    else:
+        wanted, found = recipe.training.parallel_heads, model.config.parallel_heads
+        if found > 1 == wanted:
+            transfer = replace(transfer, heads_left_out=found)
+        set_heads(model, wanted, recipe.training.seed)
     with atomic_folder(run.initial) as unfinished:
         model.save_pretrained(unfinished)
         tokenizer.save_pretrained(unfinished)
@@ -106,11 +129,11 @@ def set_heads(model: VaswaniForConditionalGeneration, tokens: int, seed: int) ->
 
 
 def exchange_vocabulary(
-    model: VaswaniForConditionalGeneration,
+    model: Model,
     old: PreTrainedTokenizerBase,
     new: PreTrainedTokenizerBase,
     seed: int,
-) -> tuple[VaswaniForConditionalGeneration, Transfer]:
+) -> tuple[Model, Transfer]:
     """A copy of `model` with another vocabulary; entries without an old counterpart are drawn at random with `seed`.
 
     Raises:
@@ -125,7 +148,7 @@ def exchange_vocabulary(
     controls = {name: getattr(new, name) for name in _CONTROLS if getattr(new, name) is not None}
     controls["decoder_start_token_id"] = _control_like(config.decoder_start_token_id, old, new)
     torch.manual_seed(seed)
-    exchanged = VaswaniForConditionalGeneration(type(config).from_dict({**config.to_dict(), **controls, "vocab_size": len(new)}))
+    exchanged = type(model)(type(config).from_dict({**config.to_dict(), **controls, "vocab_size": len(new)}))
     pieces = list(_pieces(old, new))
     before = model.state_dict()
     with torch.no_grad():
@@ -134,8 +157,9 @@ def exchange_vocabulary(
                 _compose(tensor, before[name], pieces)
             else:
                 tensor.copy_(before[name])
-    search = {**model.generation_config.to_dict(), **controls}
-    exchanged.generation_config = type(model.generation_config).from_dict(search)
+    if model.can_generate():
+        search = {**model.generation_config.to_dict(), **controls}
+        exchanged.generation_config = type(model.generation_config).from_dict(search)
     known = old.get_vocab().keys()
     copied, random = sum(token in known for token in new.get_vocab()), pieces.count([])
     return exchanged, Transfer(copied, len(pieces) - copied - random, random)

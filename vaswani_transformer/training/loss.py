@@ -7,7 +7,7 @@ only scales them.
 Shapes: N target tokens of a micro-batch, D = d_model, V = vocabulary; B sentences, S and T padded source and target lengths.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -125,7 +125,7 @@ class TranslationLoss(nn.Module):
         """Which of the `predictions` is the first to be trained."""
         if self.trains_heads_only:
             model.base_model.eval()
-        self._decode = torch.compile(self._pass, dynamic=True) if compiled else self._pass
+        self._decode: Callable[..., Tensor] = torch.compile(self._pass, dynamic=True) if compiled else self._pass
 
     @property
     def heads(self) -> nn.Module | None:
@@ -187,24 +187,29 @@ class TranslationLoss(nn.Module):
         hidden, weight = self._projected(predictions.hidden)
         return smoothed_cross_entropy(hidden, weight, predictions.targets, self.smoothing)
 
-    @torch.no_grad()
     def right(self, predictions: Predictions) -> Tensor:
         """The number of predictions whose likeliest token is the target."""
+        return (self.likeliest(predictions) == predictions.targets).sum()
+
+    @torch.no_grad()
+    def likeliest(self, predictions: Predictions) -> Tensor:
+        """The likeliest token, or label, of each prediction, [N]."""
         hidden, weight = self._projected(predictions.hidden)
         size = CHUNK_TOKENS.get(hidden.device.type, ACCELERATOR_CHUNK_TOKENS)
-        total = torch.zeros((), dtype=torch.int64, device=hidden.device)
-        for states, targets in zip(hidden.split(size), predictions.targets.split(size), strict=True):
-            total += ((states @ weight.t()).argmax(-1) == targets).sum()
-        return total
+        return torch.cat([(states @ weight.t()).argmax(-1) for states in hidden.split(size)])
 
     def _projected(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
         """States and the weights that give their scores as `hidden @ weight.T`."""
-        projection = self.model.get_output_embeddings()
+        projection = self._projection()
         weight: Tensor = projection.weight
         if projection.bias is None:
             return hidden, weight
         # The bias is the weight of one more state, which is always 1
         return nn.functional.pad(hidden, (0, 1), value=1.0), torch.cat((weight, projection.bias.unsqueeze(1)), dim=1)
+
+    def _projection(self) -> Any:
+        """The linear map from states to scores."""
+        return self.model.get_output_embeddings()
 
     def _states(self, input_ids: Tensor, attention_mask: Tensor, decoder_input_ids: Tensor) -> Tensor:
         """Last decoder states [B, T, D], with word dropout in training."""

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from ..recipe import TrainingSettings
 from .sharding import whole
 
-_HEADS = "parallel_heads."
+_HEADS = ("parallel_heads.", "classifier.")
 _LAYER = re.compile(r"(encoder|decoder)\.layers\.(\d+)\.")
 
 
@@ -76,13 +76,13 @@ def build_adam(module: nn.Module, settings: TrainingSettings, layer_decay: float
 def _depths(names: list[str]) -> dict[str, int]:
     """How many layers below its stack's top one each parameter is; a parameter in no layer, such as embeddings, is below all.
 
-    Parallel heads are above all.
+    Parallel heads, and the map to labels, are above all.
     """
     layers = {name: (match[1], int(match[2])) for name in names if (match := _LAYER.search(name))}
     tops = {stack: max(number for other, number in layers.values() if other == stack) for stack, _ in layers.values()}
     below_all = max(tops.values(), default=-1) + 1
     depths = {name: tops[layers[name][0]] - layers[name][1] if name in layers else below_all for name in names}
-    return {name: 0 if _HEADS in name else depth for name, depth in depths.items()}
+    return {name: 0 if any(head in name for head in _HEADS) else depth for name, depth in depths.items()}
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:

@@ -14,8 +14,9 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from ..data.bpe import extend_tokenizer, train_tokenizer
 from ..data.bpe_dropout import require_merges
 from ..data.cache import provide
-from ..data.cleaning import CleaningReport, clean
+from ..data.cleaning import CleaningReport
 from ..data.encoding import EncodedCorpus, encode_corpus
+from ..data.examples import all_labels, examples_of
 from ..data.sources.corpus import SentencePair
 from ..data.workers import available_cores
 from ..files.atomic_file import write_text
@@ -27,7 +28,7 @@ from ..languages import target_languages
 from ..recipe import Recipe, load_recipe
 from ..run_folder import RunFolder
 from ..tokenizer_identity import tokenizer_hash
-from .corpora import content_of, decisive, held_out_pairs, read_pairs, settle_corpora
+from .corpora import cleaned, content_of, decisive, read_pairs, settle_corpora
 from .distillation import distillation_facts, distilled_hashes, distilled_pairs
 from .initialisation import write_initial_model
 
@@ -131,7 +132,8 @@ def prepare_data(recipe: Recipe, run: RunFolder, progress: bool = False) -> Prep
     encode = partial(_encode, recipe, content, tokenizer)
     if not train.exists():
         limit = recipe.batching.max_sentence_tokens
-        encode(train, limit, lambda: _clean_training_pairs(recipe, run), progress=progress)
+        labels = _labels(recipe, run) if recipe.facts.labels else ()
+        encode(train, limit, lambda: _clean_training_pairs(recipe, run), labels, progress=progress)
     if "tokenizer" not in facts:
         encoded = EncodedCorpus.open(train)
         known = {"file_hashes": facts["file_hashes"], "tokenizer": _tokenizer_facts(tokenizer, encoded)}
@@ -139,9 +141,10 @@ def prepare_data(recipe: Recipe, run: RunFolder, progress: bool = False) -> Prep
             known["distillation"] = distillation_facts(run)
         write_json(run.cleaning, {**_facts(encoded), **known})
     if recipe.init_from is not None and not run.initial.exists():
-        print(write_initial_model(recipe, run, tokenizer))
+        print(write_initial_model(recipe, run, tokenizer, len(EncodedCorpus.open(train).labels)))
     if not validation.exists():
-        encode(validation, _NO_LIMIT, lambda: (read_pairs(recipe, recipe.data.validations), None))
+        labels = EncodedCorpus.open(train).labels
+        encode(validation, _NO_LIMIT, lambda: (read_pairs(recipe, recipe.data.validations), None), labels)
     data = open_prepared_data(run)
     if dropped := data.validation.index["dropped_too_long"]:
         limit = data.validation.index["max_tokens"]
@@ -180,11 +183,13 @@ def _encode(
     folder: Path,
     max_tokens: int,
     read: Callable[[], tuple[Iterator[SentencePair], CleaningReport | None]],
+    labels: tuple[str, ...],
     *,
     progress: bool = False,
 ) -> None:
     limit = _most_tokens(recipe, max_tokens)
     decisive = {"split": folder.name, "tokenizer": tokenizer_hash(tokenizer), "max_tokens": limit}
+    examples = examples_of(recipe, labels)
 
     def make() -> None:
         pairs, report = read()
@@ -197,9 +202,18 @@ def _encode(
             cleaning=report,
             processes=available_cores(),
             progress=progress,
+            examples=examples,
         )
 
     provide(folder, "encoded", {**content, **decisive} if content else None, make)
+
+
+def _labels(recipe: Recipe, run: RunFolder) -> tuple[str, ...]:
+    """The names of all labels, in the order of their numbers: the recipe's, or those of the training texts."""
+    if recipe.data.labels:
+        return tuple(recipe.data.labels.values())
+    pairs, _ = _clean_training_pairs(recipe, run)
+    return all_labels(pairs)
 
 
 def _provide_tokenizer(recipe: Recipe, run: RunFolder, content: dict[str, Any] | None, progress: bool) -> PreTrainedTokenizerBase:
@@ -238,7 +252,7 @@ def _tokenizer_of(recipe: Recipe, run: RunFolder, progress: bool) -> PreTrainedT
     if settings.method == "keep" or settings.vocab_size is None:
         return origin
     pairs, _ = _clean_training_pairs(recipe, run)
-    texts = chain.from_iterable((pair.source, pair.target) for pair in pairs)
+    texts = chain.from_iterable(map(examples_of(recipe).texts, pairs))
     learn = train_tokenizer if origin is None else partial(extend_tokenizer, origin)
     return learn(
         texts,
@@ -266,7 +280,7 @@ def _check_target_languages(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) 
 def _clean_training_pairs(recipe: Recipe, run: RunFolder) -> tuple[Iterator[SentencePair], CleaningReport]:
     """A new stream at each call: cleaning twice costs less than storing the text in between."""
     read = distilled_pairs(recipe, run) if recipe.data.distillation else read_pairs(recipe, recipe.data.train)
-    pairs, report = clean(read, recipe.data.cleaning, held_out_pairs(recipe), available_cores())
+    pairs, report = cleaned(recipe, read)
     return _unless_all_are_dropped(pairs, report, run), report
 
 

@@ -12,7 +12,7 @@ from . import engine
 
 
 def train(recipe: Recipe | str | Path, run_folder: str | Path | None = None, overrides: Sequence[str] = ()) -> Path | None:
-    """Train a translator, or resume a training that was stopped.
+    """Train a translator, or a model of another task, or resume a training that was stopped.
 
     The same as `vaswani train`; one process may call it any number of times:
 

@@ -103,7 +103,7 @@ def describe(found: Rehearsal) -> str:
 
 def _files(found: Rehearsal) -> Iterator[str]:
     data = found.recipe.data
-    yield f"{found.recipe.name}: {found.recipe.source_language} to {', '.join(found.recipe.translates_into)}"
+    yield f"{found.recipe.name}: {found.recipe.subject}"
     for split, corpora in data.by_split.items():
         for corpus in corpora:
             files = [str(path.absolute()) for path in corpus.files(Path(data.root)).values()]
@@ -113,7 +113,8 @@ def _files(found: Rehearsal) -> Iterator[str]:
 
 def _cleaning(found: Rehearsal) -> Iterator[str]:
     facts = found.cleaning
-    yield f"Of {facts['pairs_in']:,} training pairs {facts['kept']:,} are trained on"
+    has_labels = found.recipe.facts.labels
+    yield f"Of {facts['pairs_in']:,} training {'texts' if has_labels else 'pairs'} {facts['kept']:,} are trained on"
     for reason, number in facts["dropped"].items():
         if number:
             yield f"  {number:>10,} dropped ({number / facts['pairs_in']:.1%}): {_WHY[reason]}"
@@ -125,7 +126,8 @@ def _lengths(found: Rehearsal) -> Iterator[str]:
     drawn = f", in the first epoch of BPE-dropout {rate:g}" if rate else ""
     yield f"Tokens of a sentence (vocabulary of {found.cleaning['tokenizer']['vocab_size']:,} entries{drawn})"
     yield "  " + " " * 8 + "".join(f"{label:>9}" for label in ("median", "90 %", "99 %", "longest"))
-    for name, lengths in (("source", found.source_lengths), ("target", found.target_lengths)):
+    names = ("text", "labels") if found.recipe.facts.labels else ("source", "target")
+    for name, lengths in zip(names, (found.source_lengths, found.target_lengths), strict=True):
         yield f"  {name:<8}" + "".join(f"{int(np.quantile(lengths, share, method='higher')):>9,}" for share in _QUANTILES)
     dropped = found.cleaning["dropped"]["too_many_tokens"]
     share = dropped / (dropped + found.cleaning["kept"])

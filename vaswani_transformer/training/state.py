@@ -43,11 +43,16 @@ class Totals:
 
 @dataclass(frozen=True)
 class Validation:
-    """The scores after an update that decisions depend on."""
+    """The scores after an update that decisions depend on: the metrics of the task, and `loss`."""
 
     update: int
-    bleu: float
-    loss: float
+    scores: dict[str, float]
+
+    @classmethod
+    def read(cls, content: dict[str, Any]) -> "Validation":
+        """From plain data; those of earlier versions hold BLEU and loss side by side."""
+        update = content["update"]
+        return cls(update, content.get("scores") or {"bleu": content["bleu"], "loss": content["loss"]})
 
 
 @dataclass
@@ -84,7 +89,7 @@ class TrainState:
             if name in ("total", "interval"):
                 value = Totals(**value)
             elif name == "validations":
-                value = [Validation(**validation) for validation in value]
+                value = [Validation.read(validation) for validation in value]
             setattr(self, name, value)
 
 

@@ -189,7 +189,7 @@ class Updater:
         flops = 0.0
         for sources, targets in self.stream.lengths(update - 1):
             sizes = len(sources), int(sources.max()), int(targets.max()), int(targets.sum())
-            flops += self.passes * training_flops(self.config, *sizes, heads_only=self.heads_only)
+            flops += self.passes * training_flops(self.config, *sizes, heads_only=self.heads_only, labels=len(self.corpus.labels) or None)
         return Totals(
             source_tokens=counts.source,
             target_tokens=counts.target,

@@ -16,6 +16,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedConfig,
 from ..configuration_vaswani import VaswaniConfig
 from ..files.checksums import file_sha256, verify
 from ..files.json_files import read_json
+from ..modeling_tasks import VaswaniEncoderModel
 from .processes import processes
 
 ENGINES = ("pytorch", "ctranslate2")
@@ -84,6 +85,27 @@ def load_checkpoint(folder: Path, dtype: torch.dtype | str = "auto", *, only_our
         raise ValueError(f"{folder} holds a model of the type {kind!r}, which has no encoder and decoder; give a translator.") from error
     except RuntimeError as error:  # shapes
         raise ValueError(f"The weights in {folder} are not those of its config.json ({first_line(error)}); copy both again.") from error
+    if loading["missing_keys"]:
+        raise ValueError(
+            f"The weights in {folder} lack {', '.join(sorted(loading['missing_keys']))}; they are not those of its config.json."
+        )
+    tokenizer = _read_tokenizer(folder, model.config)
+    check_tokenizer(folder, tokenizer, model.config)
+    return Checkpoint(model, tokenizer)
+
+
+def load_encoder(folder: Path) -> Checkpoint:
+    """Load the encoder of a translator of ours, or of a model of the encoder's tasks, and its tokenizer.
+
+    Raises:
+        FileNotFoundError, ValueError: as `load_checkpoint`.
+    """
+    _check_files(folder, only_ours=True)
+    verify(folder)
+    try:
+        model, loading = VaswaniEncoderModel.from_pretrained(folder, output_loading_info=True)
+    except (SafetensorError, RuntimeError) as error:
+        raise ValueError(f"The weights in {folder} are damaged or incomplete ({first_line(error)}); copy them again.") from error
     if loading["missing_keys"]:
         raise ValueError(
             f"The weights in {folder} lack {', '.join(sorted(loading['missing_keys']))}; they are not those of its config.json."

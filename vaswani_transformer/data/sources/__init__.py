@@ -8,15 +8,17 @@ from typing import Any, cast
 
 from ...strict_yaml import parse_value
 from .builtin import BuiltinCorpus
+from .conll import ConllCorpus
 from .corpus import Corpus
 from .disk import DiskCorpus
 from .hub import HubCorpus
+from .labelled_lines import LabelledLinesCorpus
 from .lines import LinesCorpus
 from .moses import MosesCorpus
 from .table import TableCorpus
 from .tmx import TmxCorpus
 
-AnyCorpus = BuiltinCorpus | LinesCorpus | TableCorpus | HubCorpus | DiskCorpus | TmxCorpus | MosesCorpus
+AnyCorpus = BuiltinCorpus | LinesCorpus | TableCorpus | HubCorpus | DiskCorpus | TmxCorpus | MosesCorpus | LabelledLinesCorpus | ConllCorpus
 """All formats; a recipe chooses by the key `format`."""
 
 

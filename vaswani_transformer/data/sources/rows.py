@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ...tasks import BETWEEN_WORDS, LABELLED, TAGGED
 from .corpus import Corpus, SentencePair
 
 ROWS_PER_READ = 1000
@@ -25,6 +26,8 @@ class RowsCorpus(Corpus, ABC):
         """A pair for each numbered row."""
         columns = self.columns(languages)
         for number, row in rows:
+            if languages in (LABELLED, TAGGED):
+                row = {**row, **{column: _written(row[column]) for column in columns if column in row}}
             source, target = (_cell(row, column, f"{origin}:{number}") for column in columns)
             yield SentencePair(source, target, origin, number)
 
@@ -33,6 +36,13 @@ def batched_rows(batches: Iterable[Mapping[str, list[Any]]]) -> Iterator[tuple[i
     """The rows of batches of columns, numbered from 1."""
     rows = (dict(zip(batch, values, strict=True)) for batch in batches for values in zip(*batch.values(), strict=True))
     return enumerate(rows, start=1)
+
+
+def _written(value: Any) -> Any:
+    """A label as text where it is a number, and the words of a text, or their labels, in one text."""
+    if isinstance(value, list):
+        return BETWEEN_WORDS.join(str(_written(item)) for item in value)
+    return str(value) if isinstance(value, int) else value
 
 
 def _cell(row: Mapping[str, Any], column: str, where: str) -> str:

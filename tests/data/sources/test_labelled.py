@@ -1,0 +1,76 @@
+"""Formats with labels: a label before each text, columns of words, and tables with a column of labels."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from vaswani_transformer.data.sources.conll import ConllCorpus
+from vaswani_transformer.data.sources.corpus import Corpus, SentencePair
+from vaswani_transformer.data.sources.labelled_lines import LabelledLinesCorpus
+from vaswani_transformer.data.sources.table import TableCorpus
+from vaswani_transformer.tasks import LABELLED, TAGGED
+
+CONLLU = """# text = "#" it isn't so
+1\t#\t#\tSYM\t_
+2-3\tisn't\t_\t_\t_
+2\tis\tbe\tAUX\t_
+3\tn't\tnot\tPART\t_
+3.1\tthere\tthere\tADV\t_
+
+# newdoc
+1\tGo\tgo\tVERB\t_
+"""
+
+
+def read(corpus: Corpus, root: Path, columns: tuple[str, str] = TAGGED) -> list[SentencePair]:
+    return list(corpus.pairs(root, columns))
+
+
+def test_a_label_before_each_text(tmp_path: Path) -> None:
+    (tmp_path / "t.gz").write_bytes(gzip.compress("1 good , good\n\n0\tbad \u2028 here\n2\n".encode()))
+    assert read(LabelledLinesCorpus(path="t.gz"), tmp_path, LABELLED) == [
+        ("good , good", "1", "t.gz", 1, None),
+        ("bad \u2028 here", "0", "t.gz", 3, None),
+        ("", "2", "t.gz", 4, None),  # no text, which cleaning counts
+    ]
+
+
+def test_conllu_has_comments_ranges_and_empty_nodes(tmp_path: Path) -> None:
+    (tmp_path / "t.conllu").write_text(CONLLU, encoding="utf-8")
+    assert read(ConllCorpus(path="t.conllu"), tmp_path) == [
+        ("#\tis\tn't", "SYM\tAUX\tPART", "t.conllu", 2, None),
+        ("Go", "VERB", "t.conllu", 9, None),
+    ]
+    assert read(ConllCorpus(path="t.conllu", tag_column=3), tmp_path)[0].target == "#\tbe\tnot"
+
+
+@pytest.mark.parametrize("between", ["\t", " "])
+def test_the_columns_of_the_shared_tasks(tmp_path: Path, between: str) -> None:
+    rows = ["-DOCSTART- -X- O", "", "# NN O", "Rome NNP B-LOC", " ", "", "Go VB O"]
+    (tmp_path / "t.txt").write_text("\n".join(rows).replace(" ", between), encoding="utf-8")
+    assert [pair[:2] for pair in read(ConllCorpus(path="t.txt"), tmp_path)] == [("#\tRome", "O\tB-LOC"), ("Go", "O")]
+
+
+@pytest.mark.parametrize(("row", "message"), [("Rome", "t.txt:2 has 1 columns"), ("Rome\t", "t.txt:2 has no label"), ("\tO", "no word")])
+def test_a_word_without_a_label_is_named(tmp_path: Path, row: str, message: str) -> None:
+    (tmp_path / "t.txt").write_text(f"in\tO\n{row}\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=message):
+        read(ConllCorpus(path="t.txt"), tmp_path)
+
+
+def test_tables_may_hold_numbers_and_lists(tmp_path: Path) -> None:
+    rows = [{"text": "good", "label": 1, "tokens": ["a", "b c"], "tags": [0, "X"]}]
+    (tmp_path / "t.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    table = TableCorpus(path="t.jsonl")
+    assert read(table, tmp_path, LABELLED)[0][:2] == ("good", "1")
+    assert read(table, tmp_path)[0][:2] == ("a\tb c", "0\tX")
+    with pytest.raises(ValueError, match="must hold text, not 1"):
+        read(TableCorpus(path="t.jsonl", source_column="text", target_column="label"), tmp_path, ("en", "de"))
+
+
+@pytest.mark.parametrize("corpus", [ConllCorpus(path="t"), LabelledLinesCorpus(path="t")])
+def test_a_format_of_another_task_is_refused(tmp_path: Path, corpus: Corpus) -> None:
+    with pytest.raises(ValueError, match=f"`format: {corpus.format}` is for"):
+        read(corpus, tmp_path, ("en", "de"))

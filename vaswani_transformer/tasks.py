@@ -1,0 +1,42 @@
+"""The tasks that a recipe can name, and the facts about each that recipes, trainings and cards share."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+TaskName = Literal["translation", "classification", "tagging"]
+
+LABELLED = ("text", "label")
+"""The columns of a table with one label for each text, unless a corpus names others."""
+
+TAGGED = ("tokens", "tags")
+"""The columns of a table with a label for each word, unless a corpus names others."""
+
+BETWEEN_WORDS = "\t"
+"""What parts the words of a tagged text, and their labels, on the way from a corpus to the ids: no format with columns has it in a word."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """The facts about one task.
+
+    Attributes:
+        metrics: the scores of a validation, by their names in the log, as people call them. The first one decides which checkpoint is the
+            best, unless the recipe chooses another. All are points of 100; higher is better.
+        columns: of a table; None for the codes of the two languages.
+        labels: whether a text gets labels of a fixed set, by the encoder and a map, and not another text.
+        pipeline_tag: the Hub's name of the task.
+        also: further scores of a validation, which rank nothing.
+    """
+
+    metrics: dict[str, str]
+    columns: tuple[str, str] | None
+    labels: bool
+    pipeline_tag: str
+    also: dict[str, str] = field(default_factory=dict)
+
+
+TASKS: dict[TaskName, Task] = {
+    "translation": Task({"bleu": "BLEU"}, None, False, "translation", {"chrf": "chrF"}),
+    "classification": Task({"accuracy": "accuracy", "macro_f1": "macro F1"}, LABELLED, True, "text-classification"),
+    "tagging": Task({"accuracy": "accuracy", "entity_f1": "entity F1"}, TAGGED, True, "token-classification"),
+}

@@ -1,0 +1,69 @@
+"""The loss of the encoder's tasks, fused with the map to the labels as that of translation is with the map to the vocabulary.
+
+Shapes: N labels of a micro-batch, D = d_model, C labels to choose from; B texts, S and T the most tokens and labels of one.
+"""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+from ..modeling_tasks import VaswaniForSequenceClassification, VaswaniForTokenClassification
+from ..task_inputs import pool
+from .loss import Losses, Predictions, TranslationLoss, r_drop_cross_entropy
+
+
+class TextLabelLoss(TranslationLoss):
+    """The loss of a model that gives each text one label."""
+
+    model: VaswaniForSequenceClassification
+
+    def predictions(self, input_ids: Tensor, attention_mask: Tensor, labels: Tensor, target_positions: Tensor) -> Iterator[Predictions]:
+        """What the model predicts of a micro-batch; the arguments are those of `TranslationLoss.forward`, with labels [B, 1]."""
+        states = self._states(input_ids, attention_mask)
+        yield self._read(states, attention_mask, labels.flatten().index_select(0, target_positions), target_positions // labels.shape[1])
+
+    def _compared(self, input_ids: Tensor, attention_mask: Tensor, labels: Tensor, target_positions: Tensor) -> Losses:
+        """R-Drop's loss of one micro-batch."""
+        states = self._states(torch.cat((input_ids, input_ids)), torch.cat((attention_mask, attention_mask)))
+        targets, rows = labels.flatten().index_select(0, target_positions), target_positions // labels.shape[1]
+        rows = torch.stack((rows, rows + len(labels)), dim=1).flatten()  # both passes of a label side by side
+        read = self._read(states, torch.cat((attention_mask, attention_mask)), targets.repeat_interleave(2), rows)
+        hidden, weight = self._projected(read.hidden)
+        return r_drop_cross_entropy(hidden.unflatten(0, (-1, 2)), weight, read.targets[::2], self.smoothing, self.r_drop)
+
+    def _read(self, states: Tensor, attention_mask: Tensor, targets: Tensor, rows: Tensor) -> Predictions:
+        """The states [N, D] that say the labels, and their numbers [N].
+
+        Args:
+            states: the encoder's, [B, S, D].
+            attention_mask: [B, S].
+            targets: what the corpus holds for each label, [N].
+            rows: the text of each label, [N].
+        """
+        pooled = pool(states, attention_mask, self.model.config.classifier_pooling)
+        return Predictions(self.model.dropout(pooled.index_select(0, rows)), targets)
+
+    def _projection(self) -> nn.Linear:
+        return self.model.classifier
+
+    def _states(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:  # type: ignore[override]
+        """The encoder's states [B, S, D], with word dropout in training."""
+        states: Tensor = self._decode(input_ids if self.words is None else self.words(input_ids), attention_mask)
+        return states
+
+    def _pass(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:  # type: ignore[override]
+        """The encoder's forward pass."""
+        states: Tensor = self.model.base_model(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+        return states
+
+
+class WordLabelLoss(TextLabelLoss):
+    """The loss of a model that gives each word a label, at its first token: a target is `place * C + label`."""
+
+    model: VaswaniForTokenClassification
+
+    def _read(self, states: Tensor, attention_mask: Tensor, targets: Tensor, rows: Tensor) -> Predictions:
+        places = targets // self.model.num_labels
+        hidden = states.flatten(0, 1).index_select(0, rows * states.shape[1] + places)
+        return Predictions(self.model.dropout(hidden), targets % self.model.num_labels)

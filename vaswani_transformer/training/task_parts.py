@@ -1,0 +1,26 @@
+"""What differs between the tasks of one engine: the loss, and how a validation scores. All else is the same for every task."""
+
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from ..recipe import Recipe
+from .dropout import word_dropout
+from .encoder_loss import TextLabelLoss, WordLabelLoss
+from .label_validation import LabelValidator
+from .loss import TranslationLoss
+from .preparation import PreparedData
+from .validation import Validator
+
+_LOSSES: dict[str, type[TranslationLoss]] = {"classification": TextLabelLoss, "tagging": WordLabelLoss}
+
+
+def build_loss(recipe: Recipe, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> TranslationLoss:
+    """Model and loss as one module."""
+    settings = recipe.training
+    words = word_dropout(settings.word_dropout, tokenizer) if settings.word_dropout else None
+    return _LOSSES.get(recipe.task, TranslationLoss)(model, settings.label_smoothing, settings.compile, settings.r_drop, words)
+
+
+def build_validator(recipe: Recipe, data: PreparedData) -> Validator:
+    """What scores the model on the validation set."""
+    kind = LabelValidator if recipe.facts.labels else Validator
+    return kind(recipe, data.tokenizer, data.validation)
