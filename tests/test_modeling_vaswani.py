@@ -779,7 +779,7 @@ def test_the_trainer_divides_by_the_tokens_of_all_accumulated_batches(tmp_path: 
     ("inputs", "sentence"),
     [
         ({"decoder_input_ids": TARGET}, "VaswaniEncoder takes either .* and got neither; pass exactly one"),
-        ({"input_ids": SOURCE}, "VaswaniDecoder takes either .* `decoder_`.* and got neither"),
+        ({"input_ids": SOURCE}, "got no target, neither `labels` nor `decoder_input_ids`; for classes .* VaswaniForSequenceClassification"),
         (
             {"input_ids": SOURCE, "inputs_embeds": torch.zeros(3, 5, 16), "decoder_input_ids": TARGET},
             "VaswaniEncoder takes either .* and got both",

@@ -347,6 +347,12 @@ class VaswaniModel(VaswaniPreTrainedModel):
             encoder_outputs = self.encoder(
                 input_ids=input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds, return_dict=True, **kwargs
             )
+        if decoder_input_ids is None and decoder_inputs_embeds is None:
+            raise ValueError(
+                "A translator scores a target's tokens, and got no target, neither `labels` nor `decoder_input_ids`; for classes or the "
+                "encoder's states, load its folder as the model of that task, such as VaswaniForSequenceClassification or "
+                "VaswaniEncoderModel."
+            )
         encoded = encoder_outputs if isinstance(encoder_outputs, BaseModelOutput) else BaseModelOutput(*encoder_outputs)
         decoder_outputs = self.decoder(
             input_ids=decoder_input_ids,

@@ -15,13 +15,13 @@ def publish(
     revision: Annotated[str | None, typer.Option(metavar="BRANCH", help="Created where it does not exist.", show_default="main")] = None,
     private: Annotated[bool, typer.Option("--private", help="Create the repository as a private one.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Stop before the upload.")] = False,
-    allow_useless: Annotated[bool, typer.Option("--allow-useless", help="Upload even a model that translates nothing of use.")] = False,
+    allow_useless: Annotated[bool, typer.Option("--allow-useless", help="Upload even a model that says nothing of use.")] = False,
     space: Annotated[bool, typer.Option("--space", help="A Space instead: a page that translates, by Gradio.")] = False,
     static_space: Annotated[bool, typer.Option("--static-space", help="A Space that translates in the visitor's browser.")] = False,
     model_id: Annotated[str | None, typer.Option(metavar="USER/MODEL", help="For a Space's card: the model's own repository.")] = None,
-    show: Annotated[int, typer.Option(min=0, metavar="N", help="Of a run: show N translations of each test set, and all places.")] = 0,
+    show: Annotated[int, typer.Option(min=0, metavar="N", help="Of a run: show N results of each test set, and all places.")] = 0,
 ) -> None:
-    """Put a translator on the Hugging Face Hub.
+    """Put a model on the Hugging Face Hub: a translator, or one for another task.
 
     \b
     vaswani publish runs/my_pair --dry-run
@@ -29,7 +29,7 @@ def publish(
     vaswani publish runs/my_pair --space --model-id USER/MODEL --repo-id USER/SPACE
     vaswani publish runs/my_pair --static-space --repo-id USER/SPACE
 
-    The folder, a run's or one assembled before, is loaded in a new process without this package and translates a sentence there before
+    The folder, a run's or one assembled before, is loaded in a new process without this package and tried on a sentence there before
     anything leaves this machine. A Space is started in a clean folder, and translates there; a static one needs no server of its own, and
     translates under node and in Chromium. Log in with `hf auth login`, or set HF_TOKEN.
     """
@@ -40,7 +40,7 @@ def publish(
     if space and static_space:
         raise typer.BadParameter("--space and --static-space are two kinds of Spaces; give one of them.")
     if (space or static_space) and show:
-        raise typer.BadParameter("--show prints translations of a published model; leave it out with a Space.")
+        raise typer.BadParameter("--show prints results of a published model; leave it out with a Space.")
     how: dict[str, Any] = {"private": private, "revision": revision, "dry_run": dry_run, "allow_useless": allow_useless}
     try:
         if space:
@@ -60,23 +60,24 @@ def publish(
 
 
 def _show(run: "RunFolder", sentences: int) -> None:
-    """Print translations by the published folder, loaded as a user loads it, their scores, and where everything lies."""
+    """Print results of the published folder, loaded as a user loads it, their scores, and where everything lies."""
     from transformers import pipeline
 
     from ..files.json_files import read_json
+    from ..hub.task_of_folder import task_of
 
-    task: Any = "translation"  # which transformers' own type hints no longer know
-    translator = pipeline(task, model=str(run.published))
+    task: Any = task_of(run.published)
+    use: Any = pipeline(task, model=str(run.published))
     choice = ""
     for test_set in read_json(run.evaluation)["test_sets"]:
         samples = test_set["samples"][:sentences]
         sources, language = [sample["source"] for sample in samples], test_set.get("tgt_lang")
         choice = f', tgt_lang="{language}"' if language else ""
-        for sample, output in zip(samples, translator(sources, tgt_lang=language), strict=True):
-            print(f"\n  source       {sample['source']}\n  translation  {output['translation_text']}")
+        for sample, output in zip(samples, use(sources, tgt_lang=language) if language else use(sources), strict=True):
+            print(f"\n  source       {sample['source']}\n  {'translation' if task == 'translation' else 'result     '}  {_shown(output)}")
             print(f"  reference    {sample['reference']}")
         scores = ", ".join(f"{name} {result['score']:.2f}" for name, result in test_set["metrics"].items())
-        print(f"\n{test_set['name']}, {test_set['pairs']} unseen pairs: {scores}")
+        print(f"\n{test_set['name']}, {test_set['pairs']} unseen {'pairs' if task == 'translation' else 'texts'}: {scores}")
     places = {
         "model, ready to publish": run.published,
         "model card": run.published / run.card.name,
@@ -86,4 +87,11 @@ def _show(run: "RunFolder", sentences: int) -> None:
     }
     print("\n" + "\n".join(f"{what:<24} {path}" for what, path in places.items()))
     print(f'\nUse it:  import vaswani_transformer\n         from transformers import pipeline\n'
-          f'         pipeline("translation", model="{run.published}"{choice})("...")')  # fmt: skip
+          f'         pipeline("{task}", model="{run.published}"{choice})("...")')  # fmt: skip
+
+
+def _shown(output: Any) -> str:
+    """A result of a pipeline in a line: a text, a label, or the label of each token."""
+    if isinstance(output, list):
+        return " ".join(one["entity"] for one in output)
+    return str(next(iter(output.values())))

@@ -1,7 +1,7 @@
-"""A stranger's computer: load a published folder where `vaswani_transformer` cannot be imported, and translate one sentence.
+"""A stranger's computer: load a published folder where `vaswani_transformer` cannot be imported, and use it for one sentence.
 
-`publish.check` runs this file as a program. Its arguments are the folder, the sentence and, where there is a choice, the target
-language; it prints the translation as JSON. It must import nothing of the package.
+`publish.check` runs this file as a program. Its arguments are the folder, the task, the sentence and, where there is a choice, the target
+language; it prints what the model says as JSON. It must import nothing of the package.
 """
 
 import json
@@ -11,6 +11,15 @@ from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
+
+AUTO_CLASSES = {
+    "text-classification": "AutoModelForSequenceClassification",
+    "token-classification": "AutoModelForTokenClassification",
+    "question-answering": "AutoModelForQuestionAnswering",
+    "fill-mask": "AutoModelForMaskedLM",
+    "feature-extraction": "AutoModel",
+}
+"""What loads a model; all others write text."""
 
 
 class WithoutThePackage(MetaPathFinder):
@@ -23,17 +32,27 @@ class WithoutThePackage(MetaPathFinder):
         return None
 
 
-def translate_as_a_stranger(folder: str, sentence: str, tgt_lang: str | None = None) -> str:
-    """Load `folder` in every way that its card promises; return the pipeline's translation."""
+def use_as_a_stranger(folder: str, task: Any, sentence: str, tgt_lang: str | None = None) -> str:
+    """Load `folder` in every way that its card promises; return what the pipeline says of the sentence."""
     sys.meta_path.insert(0, WithoutThePackage())
-    from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
+    import transformers
 
-    AutoTokenizer.from_pretrained(folder, trust_remote_code=False)  # a stock tokenizer needs no trust
-    AutoModelForSeq2SeqLM.from_pretrained(folder, trust_remote_code=True)
-    task: Any = "translation"  # missing in transformers' own type hints
-    translator = pipeline(task, model=folder, trust_remote_code=True)
-    return translator(sentence, tgt_lang=tgt_lang)[0]["translation_text"]
+    transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=False)  # a stock tokenizer needs no trust
+    getattr(transformers, AUTO_CLASSES.get(task, "AutoModelForSeq2SeqLM")).from_pretrained(folder, trust_remote_code=True)
+    use: Any = transformers.pipeline(task, model=folder, trust_remote_code=True)
+    if task == "question-answering":
+        return str(use(question=sentence, context=sentence)["answer"])
+    if task == "fill-mask":
+        return str(use(f"{sentence} {use.tokenizer.mask_token}")[0]["sequence"])
+    if task == "feature-extraction":
+        (states,) = use(sentence)
+        return f"{len(states)} states of {len(states[0])} numbers"
+    if task == "token-classification":
+        found = use(sentence, aggregation_strategy="simple", ignore_labels=[])
+        return ", ".join(f"{sentence[one['start'] : one['end']].strip()}: {one['entity_group']}" for one in found)
+    result = use(sentence, tgt_lang=tgt_lang)[0] if task == "translation" else use(sentence)[0]
+    return str(result["label"] if "label" in result else next(iter(result.values())))
 
 
 if __name__ == "__main__":
-    print(json.dumps(translate_as_a_stranger(*sys.argv[1:])))
+    print(json.dumps(use_as_a_stranger(*sys.argv[1:])))

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from huggingface_hub import HfApi, constants
+from huggingface_hub import HfApi, ModelCard, constants
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 from huggingface_hub.utils import validate_repo_id
 
@@ -21,6 +21,7 @@ from ..report.model_card import write_card
 from ..run_folder import RunFolder
 from ..shortlist import SHORTLIST_FILE
 from . import clean_process
+from .task_of_folder import task_of, writes_text, wrong_task_of_card
 
 MODEL_FILES = (
     "config.json",
@@ -28,6 +29,8 @@ MODEL_FILES = (
     "model.safetensors",
     "tokenizer_config.json",
 )
+"""Of a model that writes text; one for another task has no settings of a search."""
+SEARCH_FILE = "generation_config.json"
 OPTIONAL_FILES = (SHORTLIST_FILE,)
 """What a model may have besides."""
 TOKENIZERS = (
@@ -112,11 +115,13 @@ def publish(
     for file in files:
         print(f"{file.stat().st_size:>14,} bytes  {file.name}")
     print(f"{sum(file.stat().st_size for file in files):>14,} bytes  in {folder}")
-    sentence, translation = check(folder)
-    print(f"Loaded in a process without the package; it translates {sentence!r} as {translation!r}.")
+    sentence, said = check(folder)
+    task = task_of(folder)
+    found = f"it translates {sentence!r} as {said!r}" if task == "translation" else f"its {task} of {sentence!r} is {said!r}"
+    print(f"Loaded in a process without the package; {found}.")
     upload_unless_useless(
         folder,
-        find_faults(folder, translation),
+        find_faults(folder, said),
         repo_id,
         lambda identity: upload(folder, identity, private=private, revision=revision),
         revision=revision,
@@ -200,23 +205,32 @@ def list_files(folder: Path) -> list[Path]:
     """The files of a published folder.
 
     Raises:
-        PublishError: a file is missing, or one does not belong on the Hub.
+        PublishError: a file is missing, or one does not belong on the Hub, or the card names another task.
     """
     files = sorted(folder.iterdir()) if folder.is_dir() else []
     names = {file.name for file in files}
-    if missing := [*_missing(names), *({"README.md"} - names)]:
+    if missing := [*_missing(folder, names), *({"README.md"} - names)]:
         raise PublishError(f"{folder} is neither a run's folder nor a published one: {', '.join(missing)} is missing.")
     for file in files:
         if file.name not in (*PUBLISHED_FILES, *DOCUMENTS) or not file.is_file():
             raise PublishError(f"{file} does not belong in a published folder; remove it.")
+    task, tag = task_of(folder), ModelCard.load(folder / "README.md").data.pipeline_tag
+    if wrong_task_of_card(task, tag):
+        raise PublishError(f"{folder / 'README.md'} has `pipeline_tag: {tag}`, but this model is one for {task}; write that.")
     return files
 
 
+def require_translator(folder: Path) -> None:
+    """Raise a `PublishError` unless the model in `folder` translates, as every Space here does."""
+    if (task := task_of(folder)) != "translation":
+        raise PublishError(f"{folder} holds a model for {task}, and a Space translates; publish the model itself, without a Space.")
+
+
 def check(folder: Path) -> tuple[str, str]:
-    """Load `folder` in a new process that cannot import this package and has no network, and translate one sentence there.
+    """Load `folder` in a new process that cannot import this package and has no network, and use it for one sentence there.
 
     Returns:
-        The sentence and its translation.
+        The sentence, and its translation or what else the model says of it.
 
     Raises:
         PublishError: it failed; the sentence ends with the last line of the process's error output.
@@ -232,6 +246,7 @@ def check(folder: Path) -> tuple[str, str]:
         "-P",
         clean_process.__file__,
         str(folder.absolute()),
+        task_of(folder),
         sentence,
         *languages,
     ]
@@ -252,18 +267,22 @@ def check(folder: Path) -> tuple[str, str]:
     return sentence, json.loads(process.stdout.splitlines()[-1])
 
 
-def find_faults(folder: Path, translation: str) -> list[str]:
-    """Signs that a model is useless, as parts of a sentence: an empty translation, or a test set without a single match.
+def find_faults(folder: Path, said: str) -> list[str]:
+    """Signs that a model is useless, as parts of a sentence: it says nothing, or there is a test set without a single match.
 
     Args:
         folder: a published folder.
-        translation: the one that `check` returned.
+        said: what `check` returned.
     """
     evaluation = folder / "evaluation.json"
     test_sets = read_json(evaluation)["test_sets"] if evaluation.is_file() else []
-    scores = {test_set["name"]: test_set["metrics"]["sacrebleu"]["score"] for test_set in test_sets}
-    faults = [f"its sacreBLEU on {name} is 0" for name, score in scores.items() if round(score, 2) == 0]
-    return faults if translation.strip() else ["its translation of the sentence above is empty", *faults]
+    faults = []
+    for test_set in test_sets:
+        metric = next(iter(test_set["metrics"]))
+        if round(test_set["metrics"][metric]["score"], 2) == 0:
+            shown = {"sacrebleu": "sacreBLEU"}.get(metric, metric)
+            faults.append(f"its {shown} on {test_set['name']} is 0")
+    return faults if said.strip() else [f"its {task_of(folder)} of the sentence above is empty", *faults]
 
 
 def upload(
@@ -355,7 +374,7 @@ def _check_model(folder: Path) -> list[Path]:
     files = sorted(folder.iterdir()) if folder.is_dir() else []
     files = [file for file in files if file.name != CHECKSUMS]
     names = {file.name for file in files}
-    if missing := _missing(names):
+    if missing := _missing(folder, names):
         raise FileNotFoundError(f"{folder} lacks {', '.join(missing)}; finish the training of this run first.")
     for file in files:
         if file.name not in PUBLISHED_FILES or not file.is_file():
@@ -363,10 +382,11 @@ def _check_model(folder: Path) -> list[Path]:
     return files
 
 
-def _missing(names: set[str]) -> list[str]:
+def _missing(folder: Path, names: set[str]) -> list[str]:
     """The files that a model lacks among these names; for the tokenizer, those of the kind that is partly there."""
     tokenizer = next((files for files in TOKENIZERS if names & set(files)), TOKENIZERS[0])
-    return [name for name in (*MODEL_FILES, *tokenizer) if name not in names]
+    wanted = [name for name in MODEL_FILES if name != SEARCH_FILE or writes_text(task_of(folder))]
+    return [name for name in (*wanted, *tokenizer) if name not in names]
 
 
 def _refusal(what: str, error: Exception) -> str:

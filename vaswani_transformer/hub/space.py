@@ -27,6 +27,7 @@ from .publish import (
     check_repo_id,
     commit_files,
     find_faults,
+    require_translator,
     shown_name,
     upload_unless_useless,
 )
@@ -104,6 +105,7 @@ def publish_space(
     run = run_folder.RunFolder(folder)
     if run.averaged.is_dir():
         folder = assemble(run, model_id)
+    require_translator(folder)
     space = assemble_space(folder, run.space if run.averaged.is_dir() else folder.with_name(f"{folder.name}-space"), model_id)
     files = [file for file in sorted(space.rglob("*")) if file.is_file()]
     print(f"{sum(file.stat().st_size for file in files):>14,} bytes  in {len(files)} files of {space}")

@@ -18,7 +18,7 @@ from ..inspection.page import script, style
 from ..interop.browser_onnx import SUFFIXES, Precision, export_browser_onnx
 from ..run_folder import RunFolder
 from .browser_packages import PARTS, provide_packages
-from .publish import assemble, check_repo_id, commit_files, find_faults, shown_name, upload_unless_useless
+from .publish import assemble, check_repo_id, commit_files, find_faults, require_translator, shown_name, upload_unless_useless
 from .publish import list_files as files_of_model
 from .static_space_check import check_static_space
 
@@ -76,6 +76,7 @@ def publish_static_space(
     is_run = run.averaged.is_dir()
     if is_run:
         folder = assemble(run, model_id)
+    require_translator(folder)
     space = assemble_static_space(folder, run.static_space if is_run else folder.with_name(f"{folder.name}-static-space"), model_id)
     files = [file for file in sorted(space.rglob("*")) if file.is_file()]
     for file in files:
