@@ -55,7 +55,7 @@ _SYNONYMS = {
 }
 """Other toolkits' names of settings, and their keys here."""
 
-CheckpointMetric = Literal["bleu", "loss", "accuracy", "macro_f1", "entity_f1"]
+CheckpointMetric = Literal["bleu", "loss", "rougeL", "rouge1", "rouge2", "exact_match", "accuracy", "macro_f1", "entity_f1"]
 """The score by which validations are ranked."""
 
 
@@ -396,8 +396,9 @@ class Recipe:
 
     `target_language` applies to every corpus that names none; for a model of several, `mul` is the code. Only translation has one.
 
-    `task` decides what an example is, what the model is and how it is scored; all else is the same for every task. `classification` gives
-    a text one label, `tagging` each word of a text.
+    `task` decides what an example is, what the model is and how it is scored; all else is the same for every task. `summarization` and
+    `question_answering` write text, as translation does, and cut a source of more than `batching.max_sentence_tokens`. `classification`
+    gives a text one label, `tagging` each word of a text.
     """
 
     name: str

@@ -3,13 +3,22 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-TaskName = Literal["translation", "classification", "tagging"]
+TaskName = Literal["translation", "summarization", "question_answering", "classification", "tagging"]
 
 LABELLED = ("text", "label")
 """The columns of a table with one label for each text, unless a corpus names others."""
 
 TAGGED = ("tokens", "tags")
 """The columns of a table with a label for each word, unless a corpus names others."""
+
+SUMMARIZED = ("text", "summary")
+"""The columns of a table with a summary of each text, unless a corpus names others."""
+
+ANSWERED = ("text", "answer")
+"""The columns of a table with texts that end in a question, and its answer, unless a corpus names others."""
+
+BETWEEN_TEXTS = "\x1e"
+"""What parts several references for one text, such as the summaries of several people. The first one is trained on."""
 
 BETWEEN_WORDS = "\t"
 """What parts the words of a tagged text, and their labels, on the way from a corpus to the ids: no format with columns has it in a word."""
@@ -37,6 +46,8 @@ class Task:
 
 TASKS: dict[TaskName, Task] = {
     "translation": Task({"bleu": "BLEU"}, None, False, "translation", {"chrf": "chrF"}),
+    "summarization": Task({"rougeL": "ROUGE-L", "rouge1": "ROUGE-1", "rouge2": "ROUGE-2"}, SUMMARIZED, False, "summarization"),
+    "question_answering": Task({"exact_match": "exact match"}, ANSWERED, False, "text2text-generation"),
     "classification": Task({"accuracy": "accuracy", "macro_f1": "macro F1"}, LABELLED, True, "text-classification"),
     "tagging": Task({"accuracy": "accuracy", "entity_f1": "entity F1"}, TAGGED, True, "token-classification"),
 }

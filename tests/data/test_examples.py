@@ -5,7 +5,7 @@ from transformers import PreTrainedTokenizerBase
 
 from vaswani_transformer import train_tokenizer
 from vaswani_transformer.data.encoding import EncodedCorpus, encode_corpus
-from vaswani_transformer.data.examples import LabelledTexts, TaggedWords, all_labels, first_tokens, with_labels
+from vaswani_transformer.data.examples import CutTexts, LabelledTexts, TaggedWords, all_labels, first_tokens, with_labels
 from vaswani_transformer.data.sources.corpus import SentencePair
 
 WORDS = ["Zoë", "'s", "1 000", "naïve", "🙂🙂", "ﬁne", "do", "n't", "."]
@@ -29,6 +29,16 @@ def test_the_label_of_a_word_is_at_its_first_token(tokenizer: PreTrainedTokenize
     for start, end, word in zip(places, [*places[1:], len(ids) - 1], WORDS, strict=True):
         # Between the first token of a word and that of the next one is the word, its bytes whole, and perhaps the space before the next
         assert tokenizer.decode(ids[start:end]).strip() == word
+
+
+def test_a_long_text_is_cut_where_its_last_token_ends(tokenizer: PreTrainedTokenizerBase) -> None:
+    pair, examples = SentencePair("do the naïve thing 🙂 here", "one\x1etwo", "f", 1), CutTexts(8)
+    (ids,), (target,) = examples.ids([pair], tokenizer)
+    assert ids == [*tokenizer(pair.source)["input_ids"][:7], tokenizer.eos_token_id]
+    assert target == tokenizer("one")["input_ids"]  # the first of two references
+    (cut,) = examples.cut([pair.source], tokenizer)
+    assert pair.source.startswith(cut) and len(tokenizer(cut)["input_ids"]) == 8
+    assert CutTexts(99).cut([pair.source], tokenizer) == [pair.source]
 
 
 def test_labels_are_read_by_the_names_that_a_recipe_gives() -> None:

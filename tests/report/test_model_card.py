@@ -432,7 +432,7 @@ def test_a_training_that_stopped_early_names_what_stopped_it(run: RunFolder, met
 
 
 @pytest.mark.parametrize(
-    "card", sorted(set(TEMPLATE.parent.glob("*.md")) - {TEMPLATE, *(TEMPLATE.with_name(f"{name}.md") for name in ("converted", "labels"))})
+    "card", sorted(set(TEMPLATE.parent.glob("*.md")) - {TEMPLATE, *(TEMPLATE.with_name(f"{name}.md") for name in ("converted", "task"))})
 )
 def test_the_cards_of_the_project_speak_as_the_template_does(card: Path) -> None:
     """Their runs are not here to render them again; what the template says in every card stands in each."""

@@ -11,6 +11,7 @@ import torch
 from transformers import pipeline
 
 from vaswani_transformer import VaswaniConfig, VaswaniForSequenceClassification, VaswaniForTokenClassification
+from vaswani_transformer.data.sources.lines import LinesCorpus
 from vaswani_transformer.evaluation.scores import evaluate_run
 from vaswani_transformer.files.json_files import read_json, read_json_lines
 from vaswani_transformer.recipe import Recipe, load_recipe, parse_recipe
@@ -159,6 +160,26 @@ def test_a_translators_encoder_begins_a_classifier(
     assert torch.equal(begun.get_input_embeddings().weight, trained.get_input_embeddings().weight)  # frozen
     weights = [model.model.encoder.layers[0].fc1.weight for model in (begun, trained)]
     assert 0 < (weights[0] - weights[1]).abs().max() < 0.1
+
+
+def test_a_summarizer_cuts_long_texts_and_says_so(
+    make_recipe: Callable[..., Recipe], run: RunFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("rouge_score", reason="the extra `tasks` is not installed")
+    plain = make_recipe(batching={"max_sentence_tokens": 12}, updates=4, validate_every=2, checkpoint_every=2)
+    lines = plain.data.train[0]
+    assert isinstance(lines, LinesCorpus)
+    data = replace(plain.data, test={"toy": lines}, cleaning=replace(plain.data.cleaning, drop_held_out=False))
+    training = replace(plain.training, best_checkpoint_metric="rouge1")
+    recipe = replace(plain, task="summarization", target_language="", data=data, training=training)
+    assert train(recipe, run)
+    assert "training texts have 12 tokens or more and are cut to that" in capsys.readouterr().out
+    record = [record for record in read_json_lines(run.log) if record["kind"] == "validation"][-1]
+    assert {"rouge1", "rouge2", "rougeL"} <= record.keys() and "bleu" not in record
+    test_set = evaluate_run(run)["test_sets"][0]
+    assert list(test_set["metrics"]) == ["rougeL", "rouge1", "rouge2"] and test_set["cut"] > 0
+    card = write_card(run).read_text(encoding="utf-8")
+    assert "pipeline_tag: summarization" in card and "type: rouge" in card and "None" not in card
 
 
 def test_labels_that_no_training_text_has_stop_before_the_training(make: Callable[..., Recipe], run: RunFolder) -> None:

@@ -15,7 +15,7 @@ from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from ..languages import target_languages
 from ..recipe import Recipe
-from ..tasks import BETWEEN_WORDS
+from ..tasks import BETWEEN_TEXTS, BETWEEN_WORDS
 from .sources.corpus import SentencePair
 
 Ids = list[list[int]]
@@ -60,6 +60,33 @@ class TextPairs(Examples):
 
 
 @dataclass(frozen=True)
+class CutTexts(Examples):
+    """A text and what is written about it, such as its summary; a long text is cut.
+
+    Attributes:
+        longest: the most tokens of a text, `</s>` included.
+    """
+
+    longest: int
+
+    def texts(self, pair: SentencePair) -> tuple[str, ...]:
+        """Both sides."""
+        return pair.source, references(pair)[0]
+
+    def ids(self, pairs: Sequence[SentencePair], tokenizer: PreTrainedTokenizerBase) -> tuple[Ids, Ids]:
+        """The ids of both sides, `</s>` included."""
+        sources = [ids if len(ids) <= self.longest else [*ids[: self.longest - 1], ids[-1]] for ids in text_ids(_sources(pairs), tokenizer)]
+        return sources, text_ids([references(pair)[0] for pair in pairs], tokenizer)
+
+    def cut(self, texts: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> list[str]:
+        """The texts as far as the model reads them."""
+        ids = text_ids(texts, tokenizer)
+        ends = [tokenizer(text, return_offsets_mapping=True, verbose=False)["offset_mapping"][self.longest - 2][1]
+                if len(each) > self.longest else None for text, each in zip(texts, ids, strict=True)]  # fmt: skip
+        return [text[:end] for text, end in zip(texts, ends, strict=True)]
+
+
+@dataclass(frozen=True)
 class LabelledTexts(Examples):
     """A text and its label.
 
@@ -73,7 +100,7 @@ class LabelledTexts(Examples):
 
     def ids(self, pairs: Sequence[SentencePair], tokenizer: PreTrainedTokenizerBase) -> tuple[Ids, Ids]:
         """The ids of each text, and the number of its label."""
-        return text_ids([pair.source for pair in pairs], tokenizer), [self.numbers(pair) for pair in pairs]
+        return text_ids(_sources(pairs), tokenizer), [self.numbers(pair) for pair in pairs]
 
     def entries(self, vocab_size: int) -> int:
         """As many as ids or labels."""
@@ -133,6 +160,8 @@ def examples_of(recipe: Recipe, labels: tuple[str, ...] = ()) -> Examples:
             return LabelledTexts(labels, recipe.data.labels)
         case "tagging":
             return TaggedWords(labels, recipe.data.labels)
+        case "summarization" | "question_answering":
+            return CutTexts(recipe.batching.max_sentence_tokens)
         case _:
             return TextPairs()
 
@@ -140,6 +169,11 @@ def examples_of(recipe: Recipe, labels: tuple[str, ...] = ()) -> Examples:
 def where(pair: SentencePair) -> str:
     """File and line of a pair."""
     return f"{pair.origin}:{pair.line}"
+
+
+def references(pair: SentencePair) -> list[str]:
+    """The right answers to a pair's source, the first of which is trained on."""
+    return pair.target.split(BETWEEN_TEXTS)
 
 
 def labels_in(pair: SentencePair) -> list[str]:
@@ -200,6 +234,10 @@ def text_ids(texts: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> Ids:
         return _encode_fast(list(texts), tokenizer)
     ids: Ids = tokenizer(list(texts), return_attention_mask=False, return_token_type_ids=False, verbose=False)["input_ids"]
     return ids
+
+
+def _sources(pairs: Sequence[SentencePair]) -> list[str]:
+    return [pair.source for pair in pairs]
 
 
 def _both_sides(pairs: Sequence[SentencePair], tokenizer: PreTrainedTokenizerBase) -> tuple[Ids, Ids]:

@@ -13,6 +13,7 @@ from .bleu import MetricResult
 
 _PREFIXES = ("B-", "I-", "E-", "S-", "L-", "U-")
 _PACKAGES: dict[TaskName, dict[str, str]] = {
+    "summarization": {"rouge_score": "rouge-score"},
     "classification": {"sklearn": "scikit-learn"},
     "tagging": {"sklearn": "scikit-learn", "seqeval": "seqeval"},
 }

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from ..data.examples import CutTexts, examples_of, references
 from ..data.sources.corpus import Corpus, SentencePair
 from ..files.checksums import file_sha256
 from ..files.json_files import read_json, write_json
@@ -22,7 +23,9 @@ from ..translation.loading import load_checkpoint, local_folder
 from ..translation.translate import translate
 from .bleu import METRICS, score
 from .copied_share import copied_facts
+from .label_scores import require_scorers
 from .labels import score_test_sets
+from .text_scores import score_texts
 
 SAMPLES = 10
 ON_VALIDATION = "on_validation"
@@ -83,11 +86,11 @@ def evaluate_run(
         "averaged_checkpoints": training.get("averaged_checkpoints", []),
         ON_VALIDATION: on_validation,
     }
-    if recipe.facts.labels:
-        if generate_kwargs or count_copied:
-            refused = ", ".join(f"`{name}`" for name in [*generate_kwargs, *(["count_copied"] if count_copied else [])])
-            raise ValueError(f"{refused}: {run.path} has `task: {recipe.task}`, which gives labels and searches for no text; leave it out.")
-        evaluation = _evaluate_labels(run, recipe, test_sets, published) | of_the_run
+    if recipe.task != "translation":
+        if count_copied:
+            raise ValueError(f"What is copied is counted in translations, and {run.path} has `task: {recipe.task}`; leave that out.")
+        evaluate = _evaluate_labels if recipe.facts.labels else _evaluate_texts
+        evaluation = evaluate(run, recipe, test_sets, published, progress, generate_kwargs) | of_the_run
         write_json(run.evaluation, evaluation)
         return evaluation
     evaluation = evaluate_model(
@@ -107,19 +110,52 @@ def evaluate_run(
     return evaluation
 
 
-def _evaluate_labels(
-    run: RunFolder, recipe: Recipe, test_sets: Mapping[str, Corpus], published: Sequence[PublishedScore]
+def _evaluate_texts(
+    run: RunFolder,
+    recipe: Recipe,
+    test_sets: Mapping[str, Corpus],
+    published: Sequence[PublishedScore],
+    progress: bool,
+    generate_kwargs: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """The same for a run whose model gives labels."""
+    """The same for a run whose model writes text that is no translation."""
     _check_published(published, test_sets, tuple(recipe.facts.metrics))
-    model, results = score_test_sets(recipe, run.averaged, test_sets)
-    for result in results:
-        texts, references, predictions = (result.pop(side) for side in ("texts", "references", "predictions"))
-        result |= {"source_sha256": text_sha256(texts), "reference_sha256": text_sha256(references)}
-        result["samples"] = [
-            {"source": texts[i], "reference": references[i], "prediction": predictions[i]} for i in spread_evenly(len(texts), SAMPLES)
-        ]
-        result["published"] = [entry._asdict() for entry in published if entry.test_set == result["name"]]
+    require_scorers(recipe.task)
+    examples = examples_of(recipe)
+    assert isinstance(examples, CutTexts)
+    model, tokenizer = load_checkpoint(run.averaged)
+    model.to(torch.accelerator.current_accelerator() or torch.device("cpu"))
+    results = []
+    for name, corpus in test_sets.items():
+        pairs = list(corpus.pairs(recipe.data.root, recipe.columns_of(corpus)))
+        sources, right = [pair.source for pair in pairs], [references(pair) for pair in pairs]
+        started = time.perf_counter()
+        read = examples.cut(sources, tokenizer)
+        settings = {"batch_tokens": recipe.validation.batch_tokens, "progress": progress, "copy_items": None, **generate_kwargs}
+        written = translate(model, tokenizer, read, **settings)
+        results.append({
+            "name": name,
+            "pairs": len(pairs),
+            "cut": sum(short != whole for short, whole in zip(read, sources, strict=True)),
+            "seconds": round(time.perf_counter() - started, 3),
+            "corpus": {key: value for key, value in dataclasses.asdict(corpus).items() if value is not None},
+            "source_sha256": text_sha256(sources),
+            "reference_sha256": text_sha256(pair.target for pair in pairs),
+            "metrics": {metric: result._asdict() for metric, result in score_texts(recipe.task, written, right).items()},
+            "samples": [
+                {"source": sources[i], "reference": " / ".join(right[i]), "prediction": written[i]}
+                for i in spread_evenly(len(pairs), SAMPLES)
+            ],
+            "published": [entry._asdict() for entry in published if entry.test_set == name],
+        })  # fmt: skip
+    return {
+        **_of_a_task(recipe, run, model, results),
+        "decoding": decoding_settings(model, generate_kwargs),
+    }
+
+
+def _of_a_task(recipe: Recipe, run: RunFolder, model: PreTrainedModel, results: list[dict[str, Any]]) -> dict[str, Any]:
+    """What `evaluation.json` holds of every task but translation."""
     return {
         "task": recipe.task,
         "weights_sha256": {file.name: file_sha256(file) for file in _weights(run.averaged)},
@@ -130,6 +166,30 @@ def _evaluate_labels(
         "device": _device_name(model.device),
         **_circumstances(),
     }
+
+
+def _evaluate_labels(
+    run: RunFolder,
+    recipe: Recipe,
+    test_sets: Mapping[str, Corpus],
+    published: Sequence[PublishedScore],
+    progress: bool,
+    generate_kwargs: Mapping[str, Any],
+) -> dict[str, Any]:
+    """The same for a run whose model gives labels, and searches for no text."""
+    if generate_kwargs:
+        refused = ", ".join(f"`{name}`" for name in generate_kwargs)
+        raise ValueError(f"{refused}: {run.path} has `task: {recipe.task}`, which gives labels and searches for no text; leave it out.")
+    _check_published(published, test_sets, tuple(recipe.facts.metrics))
+    model, results = score_test_sets(recipe, run.averaged, test_sets)
+    for result in results:
+        texts, references, predictions = (result.pop(side) for side in ("texts", "references", "predictions"))
+        result |= {"source_sha256": text_sha256(texts), "reference_sha256": text_sha256(references)}
+        result["samples"] = [
+            {"source": texts[i], "reference": references[i], "prediction": predictions[i]} for i in spread_evenly(len(texts), SAMPLES)
+        ]
+        result["published"] = [entry._asdict() for entry in published if entry.test_set == result["name"]]
+    return _of_a_task(recipe, run, model, results)
 
 
 def evaluate_model(

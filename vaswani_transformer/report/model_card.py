@@ -1,9 +1,9 @@
 """The model card: the facts in a run's files, in the words of `model_cards/template.md`.
 
-For a task with labels, the words are those of `model_cards/labels.md`. The card owns no number. Architecture comes from `config.json`,
-search from `generation_config.json`, data and optimisation from `recipe.yaml`, results from `evaluation.json`, costs from the files of
-cleaning and training, what the attention heads do from `heads.json`, and what the model cannot do from the folder `limits`, where these
-have been measured. A missing value is an error that names the file.
+For a task that is not translation, the words are those of `model_cards/task.md`. The card owns no number. Architecture comes from
+`config.json`, search from `generation_config.json`, data and optimisation from `recipe.yaml`, results from `evaluation.json`, costs from
+the files of cleaning and training, what the attention heads do from `heads.json`, and what the model cannot do from the folder `limits`,
+where these have been measured. A missing value is an error that names the file.
 """
 
 import math
@@ -32,7 +32,9 @@ LIMITS = ("noise", "sources", "gender", "senses")
 """The measurements of `RunFolder.limits` that a card shows."""
 
 _METRIC_NAMES = {"sacrebleu": "sacreBLEU", "chrf": "chrF", "paper_bleu": "BLEU as in the paper"}
-_HUB_METRICS = {"sacrebleu": "sacrebleu", "chrf": "chrf", "paper_bleu": "bleu", "macro_f1": "f1", "entity_f1": "f1"}
+_HUB_METRICS = {"sacrebleu": "sacrebleu", "chrf": "chrf", "paper_bleu": "bleu", "macro_f1": "f1", "entity_f1": "f1"} | dict.fromkeys(
+    ("rouge1", "rouge2", "rougeL"), "rouge"
+)
 _LANGUAGE_NAMES = {
     "cs": "Czech", "de": "German", "en": "English", "es": "Spanish", "fi": "Finnish", "fr": "French", "it": "Italian", "ja": "Japanese",
     "ko": "Korean", "nl": "Dutch", "pl": "Polish", "pt": "Portuguese", "ro": "Romanian", "ru": "Russian", "sw": "Swahili", "zh": "Chinese",
@@ -109,7 +111,7 @@ def render_card(run: RunFolder, *, model_id: str | None = None, pictures: Pictur
     labels = recipe.facts.labels
     return (
         card_environment()
-        .get_template("labels.md" if labels else "template.md")
+        .get_template("template.md" if recipe.task == "translation" else "task.md")
         .render(
             metadata=markdown.front_matter(card_metadata(recipe, evaluation)),
             model_id=model_id or recipe.name,
@@ -174,7 +176,7 @@ def count_parameters(weights: Path) -> int:
 
 def metric_names(recipe: Recipe) -> dict[str, str]:
     """The names of the task's scores."""
-    return recipe.facts.metrics if recipe.facts.labels else _METRIC_NAMES
+    return _METRIC_NAMES if recipe.task == "translation" else recipe.facts.metrics
 
 
 def _eval_result(recipe: Recipe, evaluation: dict[str, Any], test_set: dict[str, Any], metric: str) -> EvalResult:
@@ -182,11 +184,11 @@ def _eval_result(recipe: Recipe, evaluation: dict[str, Any], test_set: dict[str,
     spec = parse_corpus(test_set["corpus"])
     name = spec.dataset_name
     source = evaluation["source_language"]
-    pair = source if recipe.facts.labels else f"{source}-{spec.target_language or evaluation['target_language']}"
+    pair = f"{source}-{spec.target_language or evaluation['target_language']}" if recipe.task == "translation" else source
     split = name.split or ("validation" if evaluation.get(ON_VALIDATION) else "test")
     return EvalResult(
         task_type=recipe.facts.pipeline_tag,
-        task_name=f"{recipe.task.capitalize()} {pair}",
+        task_name=f"{recipe.task.replace('_', ' ').capitalize()} {pair}",
         dataset_type=name.repository or test_set["name"],
         dataset_name=test_set["name"],
         dataset_config=name.configuration or pair,

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _MODELS: dict[TaskName, type[VaswaniPreTrainedModel]] = {
     "translation": VaswaniForConditionalGeneration,
+    "summarization": VaswaniForConditionalGeneration,
+    "question_answering": VaswaniForConditionalGeneration,
     "classification": VaswaniForSequenceClassification,
     "tagging": VaswaniForTokenClassification,
 }

@@ -16,7 +16,7 @@ from ..data.bpe_dropout import require_merges
 from ..data.cache import provide
 from ..data.cleaning import CleaningReport
 from ..data.encoding import EncodedCorpus, encode_corpus
-from ..data.examples import all_labels, examples_of
+from ..data.examples import CutTexts, Examples, all_labels, examples_of
 from ..data.sources.corpus import SentencePair
 from ..data.workers import available_cores
 from ..files.atomic_file import write_text
@@ -134,6 +134,7 @@ def prepare_data(recipe: Recipe, run: RunFolder, progress: bool = False) -> Prep
         limit = recipe.batching.max_sentence_tokens
         labels = _labels(recipe, run) if recipe.facts.labels else ()
         encode(train, limit, lambda: _clean_training_pairs(recipe, run), labels, progress=progress)
+        _say_what_is_cut(examples_of(recipe), EncodedCorpus.open(train))
     if "tokenizer" not in facts:
         encoded = EncodedCorpus.open(train)
         known = {"file_hashes": facts["file_hashes"], "tokenizer": _tokenizer_facts(tokenizer, encoded)}
@@ -150,6 +151,14 @@ def prepare_data(recipe: Recipe, run: RunFolder, progress: bool = False) -> Prep
         limit = data.validation.index["max_tokens"]
         print(f"{dropped} pairs of `data.validation` are left out, because one of their sides has more than {limit} tokens.")
     return data
+
+
+def _say_what_is_cut(examples: Examples, train: EncodedCorpus) -> None:
+    if isinstance(examples, CutTexts) and (long := int((train.source_lengths >= examples.longest).sum())):
+        print(
+            f"{long:,} of {len(train):,} training texts have {examples.longest} tokens or more and are cut to that; a higher "
+            "`batching.max_sentence_tokens` reads more of them."
+        )
 
 
 def _verify_if_there(folder: Path) -> None:

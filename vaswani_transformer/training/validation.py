@@ -1,6 +1,7 @@
 """How good the model is now: perplexity, BLEU and a few sample translations."""
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator
 from itertools import chain, islice
 from statistics import fmean
@@ -14,6 +15,7 @@ from transformers import PreTrainedTokenizerBase
 from ..data.batching import plan_batches
 from ..data.encoding import EncodedCorpus
 from ..evaluation.bleu import MetricResult, score
+from ..evaluation.text_scores import score_texts
 from ..recipe import Recipe
 from ..translation.translate import translate
 from .loss import TranslationLoss, mean
@@ -70,12 +72,11 @@ class Validator:
         smoothed, plain, *right = self._losses(loss)
         shares = {"right_ahead": right} if right else {}
         samples: list[dict[str, str]] = []
-        points: dict[str, dict[str, float]] = {"bleu": {}, "chrf": {}}
+        points: dict[str, dict[str, float]] = defaultdict(dict)
         for text in self.texts:
             translations = self._translate(loss, text)
-            scores = self._score(translations, text)
-            points["bleu"][f"bleu_{text.language}"] = scores["sacrebleu"].score
-            points["chrf"][f"chrf_{text.language}"] = scores["chrf"].score
+            for name, value in self._points(translations, text).items():
+                points[name][f"{name}_{text.language}"] = value
             columns = zip(text.sources, text.references, translations, strict=True)
             samples += [
                 dict(zip(("source", "reference", "translation"), sides, strict=True))
@@ -92,6 +93,14 @@ class Validator:
             **shares,
             "samples": samples,
         }
+
+    def _points(self, translations: list[str], text: ValidationText) -> dict[str, float]:
+        """The scores of a validation record."""
+        if self.recipe.task != "translation":
+            found = score_texts(self.recipe.task, translations, [[reference] for reference in text.references])
+            return {name: result.score for name, result in found.items()}
+        scores = self._score(translations, text)
+        return {"bleu": scores["sacrebleu"].score, "chrf": scores["chrf"].score}
 
     def _translate(self, loss: TranslationLoss, text: ValidationText) -> list[str]:
         settings = self.recipe.validation

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from vaswani_transformer.data.sources.babi import BabiCorpus
 from vaswani_transformer.data.sources.conll import ConllCorpus
 from vaswani_transformer.data.sources.corpus import Corpus, SentencePair
 from vaswani_transformer.data.sources.labelled_lines import LabelledLinesCorpus
 from vaswani_transformer.data.sources.table import TableCorpus
-from vaswani_transformer.tasks import LABELLED, TAGGED
+from vaswani_transformer.tasks import ANSWERED, LABELLED, SUMMARIZED, TAGGED
 
 CONLLU = """# text = "#" it isn't so
 1\t#\t#\tSYM\t_
@@ -70,7 +71,33 @@ def test_tables_may_hold_numbers_and_lists(tmp_path: Path) -> None:
         read(TableCorpus(path="t.jsonl", source_column="text", target_column="label"), tmp_path, ("en", "de"))
 
 
-@pytest.mark.parametrize("corpus", [ConllCorpus(path="t"), LabelledLinesCorpus(path="t")])
+STORIES = """1 Mary went to the hall.
+2 Where is Mary? \thall\t1
+3 Sue took milk, apple.
+4 What has Sue?\tmilk,apple\t3
+1 John slept.
+2 Who slept?\tJohn\t1
+"""
+
+
+def test_a_question_of_babi_has_the_story_so_far(tmp_path: Path) -> None:
+    (tmp_path / "qa.txt").write_text(STORIES, encoding="utf-8")
+    assert [pair[:2] for pair in read(BabiCorpus(path="qa.txt"), tmp_path, ANSWERED)] == [
+        ("Mary went to the hall. Where is Mary?", "hall"),
+        ("Mary went to the hall. Sue took milk, apple. What has Sue?", "milk,apple"),
+        ("John slept. Who slept?", "John"),
+    ]
+    (tmp_path / "bad.txt").write_text("1 Who?\t\t1\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"bad.txt:1 has a question without an answer"):
+        read(BabiCorpus(path="bad.txt"), tmp_path, ANSWERED)
+
+
+def test_sentences_of_a_text_are_joined_and_references_are_kept(tmp_path: Path) -> None:
+    (tmp_path / "t.jsonl").write_text(json.dumps({"text": ["One.", "Two."], "summary": ["a", "b"]}), encoding="utf-8")
+    assert read(TableCorpus(path="t.jsonl"), tmp_path, SUMMARIZED)[0][:2] == ("One. Two.", "a\x1eb")
+
+
+@pytest.mark.parametrize("corpus", [ConllCorpus(path="t"), LabelledLinesCorpus(path="t"), BabiCorpus(path="t")])
 def test_a_format_of_another_task_is_refused(tmp_path: Path, corpus: Corpus) -> None:
     with pytest.raises(ValueError, match=f"`format: {corpus.format}` is for"):
         read(corpus, tmp_path, ("en", "de"))

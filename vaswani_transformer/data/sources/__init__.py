@@ -7,6 +7,7 @@ such a class and name it in `AnyCorpus`.
 from typing import Any, cast
 
 from ...strict_yaml import parse_value
+from .babi import BabiCorpus
 from .builtin import BuiltinCorpus
 from .conll import ConllCorpus
 from .corpus import Corpus
@@ -18,7 +19,18 @@ from .moses import MosesCorpus
 from .table import TableCorpus
 from .tmx import TmxCorpus
 
-AnyCorpus = BuiltinCorpus | LinesCorpus | TableCorpus | HubCorpus | DiskCorpus | TmxCorpus | MosesCorpus | LabelledLinesCorpus | ConllCorpus
+AnyCorpus = (
+    BuiltinCorpus
+    | LinesCorpus
+    | TableCorpus
+    | HubCorpus
+    | DiskCorpus
+    | TmxCorpus
+    | MosesCorpus
+    | LabelledLinesCorpus
+    | ConllCorpus
+    | BabiCorpus
+)
 """All formats; a recipe chooses by the key `format`."""
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ...tasks import BETWEEN_WORDS, LABELLED, TAGGED
+from ...tasks import ANSWERED, BETWEEN_TEXTS, BETWEEN_WORDS, LABELLED, SUMMARIZED, TAGGED
 from .corpus import Corpus, SentencePair
 
 ROWS_PER_READ = 1000
@@ -28,6 +28,9 @@ class RowsCorpus(Corpus, ABC):
         for number, row in rows:
             if languages in (LABELLED, TAGGED):
                 row = {**row, **{column: _written(row[column]) for column in columns if column in row}}
+            elif languages in (SUMMARIZED, ANSWERED):
+                between = zip(columns, (" ", BETWEEN_TEXTS), strict=True)  # sentences of one text, and several references
+                row = {**row, **{column: _joined(row[column], mark) for column, mark in between if column in row}}
             source, target = (_cell(row, column, f"{origin}:{number}") for column in columns)
             yield SentencePair(source, target, origin, number)
 
@@ -36,6 +39,11 @@ def batched_rows(batches: Iterable[Mapping[str, list[Any]]]) -> Iterator[tuple[i
     """The rows of batches of columns, numbered from 1."""
     rows = (dict(zip(batch, values, strict=True)) for batch in batches for values in zip(*batch.values(), strict=True))
     return enumerate(rows, start=1)
+
+
+def _joined(value: Any, between: str) -> Any:
+    """A list of texts as one."""
+    return between.join(value) if isinstance(value, list) and all(isinstance(item, str) for item in value) else value
 
 
 def _written(value: Any) -> Any:
