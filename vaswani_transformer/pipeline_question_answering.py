@@ -78,6 +78,7 @@ class QuestionAnsweringPipeline(ChunkPipeline):
             TypeError: an input is no question with its context.
             ValueError: a question or context is blank or has half a surrogate pair; their numbers differ; a setting is impossible, or
                 leaves no room for the context.
+            RuntimeError: an old version of the library tokenizers loses a part of the context.
         """
         if len(inputs) == 2 and question is None and context is None:
             question, context = inputs
@@ -141,6 +142,7 @@ class QuestionAnsweringPipeline(ChunkPipeline):
             return_offsets_mapping=True,
         )
         places = [_places(encoded, window, int(question_first)) for window in range(len(encoded["input_ids"]))]
+        self._check_reach(places, context)
         if align_to_words:
             _widen_to_words(places, [encoded.word_ids(window) for window in range(len(places))], context)
         for window, place in enumerate(places):
@@ -175,6 +177,16 @@ class QuestionAnsweringPipeline(ChunkPipeline):
                 "lower doc_stride or max_question_len, or raise max_seq_len as far as the model allows."
             )
         return overlap
+
+    def _check_reach(self, places: list[list[tuple[int, int] | None]], context: str) -> None:
+        """Raise a `RuntimeError` where the windows do not reach the end of the context, as with tokenizers 0.23.1."""
+        whole = self.tokenizer(context, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
+        reached = max((span[1] for place in places for span in place if span), default=0)
+        if whole and reached < whole[-1][1]:
+            raise RuntimeError(
+                f"The library tokenizers cut a context of {len(context)} characters into windows and lost what follows character "
+                f"{reached}; update it: pip install --upgrade tokenizers"
+            )
 
     def _place_for_none(self, ids: list[int]) -> int:
         """The position that stands for no answer, as transformers' example script for question answering trains it."""

@@ -74,7 +74,8 @@ def _show(run: "RunFolder", sentences: int) -> None:
         sources, language = [sample["source"] for sample in samples], test_set.get("tgt_lang")
         choice = f', tgt_lang="{language}"' if language else ""
         for sample, output in zip(samples, use(sources, tgt_lang=language) if language else use(sources), strict=True):
-            print(f"\n  source       {sample['source']}\n  {'translation' if task == 'translation' else 'result     '}  {_shown(output)}")
+            title = "translation" if task == "translation" else "result     "
+            print(f"\n  source       {sample['source']}\n  {title}  {_shown(output, sample['source'])}")
             print(f"  reference    {sample['reference']}")
         scores = ", ".join(f"{name} {result['score']:.2f}" for name, result in test_set["metrics"].items())
         print(f"\n{test_set['name']}, {test_set['pairs']} unseen {'pairs' if task == 'translation' else 'texts'}: {scores}")
@@ -90,8 +91,8 @@ def _show(run: "RunFolder", sentences: int) -> None:
           f'         pipeline("{task}", model="{run.published}"{choice})("...")')  # fmt: skip
 
 
-def _shown(output: Any) -> str:
-    """A result of a pipeline in a line: a text, a label, or the label of each token."""
+def _shown(output: Any, source: str) -> str:
+    """A result of a pipeline in a line: a text, a label, or the pieces of the source that have labels."""
     if isinstance(output, list):
-        return " ".join(one["entity"] for one in output)
+        return ", ".join(f"{source[one['start'] : one['end']].strip()}: {one['entity']}" for one in output)
     return str(next(iter(output.values())))
