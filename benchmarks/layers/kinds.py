@@ -6,10 +6,12 @@ Shapes: n positions, d = d_model, k the kernel's width, r the neighbourhood's si
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 from torch import nn
 
+from vaswani_transformer.additive_score import AdditiveScore
 from vaswani_transformer.configuration_vaswani import VaswaniConfig
 from vaswani_transformer.layers import VaswaniSelfAttention
 
@@ -61,12 +63,15 @@ class Kind:
 class SelfAttention(nn.Module):
     """Multi-head self-attention with its four projections, as in the model's encoder."""
 
-    def __init__(self, d_model: int, implementation: str, window: int | None = None) -> None:
+    def __init__(self, d_model: int, implementation: str, **variant: Any) -> None:
         super().__init__()
         heads = max(d_model // HEAD_DIM, 1)
-        config = VaswaniConfig(d_model=d_model, encoder_attention_heads=heads, decoder_attention_heads=heads, attention_window=window)
+        config = VaswaniConfig(d_model=d_model, encoder_attention_heads=heads, decoder_attention_heads=heads, **variant)
         config._attn_implementation = implementation
         self.attention = VaswaniSelfAttention(config, heads, layer_idx=0, is_causal=False)
+        for part in self.modules():
+            if isinstance(part, AdditiveScore):  # a whole model would have initialised it
+                nn.init.normal_(part.weight, std=HEAD_DIM**-0.5)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         attended: torch.Tensor = self.attention(x)[0]
@@ -109,8 +114,21 @@ class Convolution(nn.Module):
         return states.transpose(1, 2)
 
 
-def _attention(implementation: str, d_model: int, place: int, window: int | None = None) -> nn.Module:
-    return SelfAttention(d_model, implementation, window)
+class SeparableConvolution(nn.Module):
+    """A convolution of each channel by itself, then a map of all channels at each position: k * n * d and n * d^2 operations."""
+
+    def __init__(self, d_model: int, width: int) -> None:
+        super().__init__()
+        self.of_channels = nn.Conv1d(d_model, d_model, width, padding=width // 2, groups=d_model)
+        self.of_positions = nn.Linear(d_model, d_model)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        states: torch.Tensor = self.of_positions(self.of_channels(x.transpose(1, 2)).transpose(1, 2))
+        return states
+
+
+def _attention(implementation: str, d_model: int, place: int, **variant: Any) -> nn.Module:
+    return SelfAttention(d_model, implementation, **variant)
 
 
 def _bare_attention(d_model: int, place: int) -> nn.Module:
@@ -125,6 +143,10 @@ def _contiguous(width: int, d_model: int, place: int) -> nn.Module:
     return Convolution(d_model, width, dilation=1)
 
 
+def _separable(width: int, d_model: int, place: int) -> nn.Module:
+    return SeparableConvolution(d_model, width)
+
+
 def _dilated(width: int, d_model: int, place: int) -> nn.Module:
     return Convolution(d_model, width, dilation=width**place)
 
@@ -134,16 +156,19 @@ _RESTRICTED = Claims("r n d", 1, 1, "1", "n / r")
 _RECURRENT = Claims("n d^2", 1, 2, "n", "n")
 _CONTIGUOUS = Claims("k n d^2", 1, 2, "1", "n / k")
 _DILATED = Claims("k n d^2", 1, 2, "1", "log_k n")
+_SEPARABLE = Claims("k n d + n d^2", 1, 2, "1", "n / k")
 
 KINDS = {
     REFERENCE: Kind("self-attention", _ATTENTION, partial(_attention, "sdpa")),
     "eager": Kind("self-attention, weights stored", _ATTENTION, partial(_attention, "eager")),
     "bare": Kind("self-attention without projections", _ATTENTION, _bare_attention),
-    "restricted": Kind(f"restricted, r = {NEIGHBOURS}", _RESTRICTED, partial(_attention, "sdpa", window=NEIGHBOURS)),
+    "restricted": Kind(f"restricted, r = {NEIGHBOURS}", _RESTRICTED, partial(_attention, "sdpa", attention_window=NEIGHBOURS)),
     "lstm": Kind("recurrent, LSTM", _RECURRENT, partial(_recurrent, nn.LSTM), is_recurrent=True),
     "gru": Kind("recurrent, GRU", _RECURRENT, partial(_recurrent, nn.GRU), is_recurrent=True),
     "convolution_3": Kind("convolution, k = 3", _CONTIGUOUS, partial(_contiguous, 3)),
     "convolution_7": Kind("convolution, k = 7", _CONTIGUOUS, partial(_contiguous, 7)),
     "dilated_3": Kind("dilated convolution, k = 3", _DILATED, partial(_dilated, 3)),
     "dilated_7": Kind("dilated convolution, k = 7", _DILATED, partial(_dilated, 7)),
+    "separable_7": Kind("separable convolution, k = 7", _SEPARABLE, partial(_separable, 7)),
+    "additive": Kind("additive self-attention", _ATTENTION, partial(_attention, "eager", attention_score="additive")),
 }

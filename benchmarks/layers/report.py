@@ -21,7 +21,7 @@ _COLUMNS = 3
 _STYLES = {
     "attention": ("#c44e52", "-"), "eager": ("#c44e52", "--"), "bare": ("#c44e52", ":"), "restricted": ("#dd8452", "-"),
     "lstm": ("#4c72b0", "-"), "gru": ("#4c72b0", "--"), "convolution_3": ("#55a868", "-"), "convolution_7": ("#2f6b3c", "-"),
-    "dilated_3": ("#55a868", "--"), "dilated_7": ("#2f6b3c", "--"),
+    "dilated_3": ("#55a868", "--"), "dilated_7": ("#2f6b3c", "--"), "separable_7": ("#2f6b3c", ":"), "additive": ("#8172b3", "-"),
 }  # fmt: skip
 """Colour and line of each contestant."""
 
@@ -179,7 +179,7 @@ def picture(results: Results) -> Figure:
     rows = [row for row in results["cells"] if (row["threads"], row["mode"], row["outcome"]) == (threads, TRAINING, MEASURED)]
     widths = sorted({row["d_model"] for row in results["cells"]})
     height = -(-(len(widths) + 1) // _COLUMNS)
-    figure = Figure(figsize=(4.4 * _COLUMNS, 3.5 * height + 0.7), dpi=130, layout="constrained")
+    figure = Figure(figsize=(4.4 * _COLUMNS, 3.5 * height + 0.7), dpi=115, layout="constrained")
     FigureCanvasAgg(figure)
     every: list[Axes] = list(figure.subplots(height, _COLUMNS, squeeze=False).flat)
     for axes, width in zip(every, widths, strict=False):

@@ -10,7 +10,8 @@ from benchmarks.variations.rows import Direction
 Agreement = Literal["yes", "no", "within noise"]
 
 _MEDIAN_OF_ABSOLUTE_NORMAL = NormalDist().inv_cdf(0.75)
-_STANDARD_ERRORS = 2.0
+STANDARD_ERRORS = 2.0
+"""A difference of so many counts; a smaller one is within noise."""
 
 
 def noise_of_a_run(groups: Iterable[Sequence[float]]) -> float | None:
@@ -35,7 +36,7 @@ def direction(gain: float, noise: float) -> Direction:
     Args:
         gain: above 0 where the row is better.
     """
-    if abs(gain) <= _STANDARD_ERRORS * noise:
+    if abs(gain) <= STANDARD_ERRORS * noise:
         return "same"
     return "better" if gain > 0 else "worse"
 

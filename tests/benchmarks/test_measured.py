@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import table_2
+from benchmarks import formulas, table_2
 from benchmarks.layers import report as layers
 from benchmarks.length import report as length
 from benchmarks.length.measurement import error_of
@@ -15,7 +15,10 @@ from vaswani_transformer.files.json_files import read_json
 MEASURED = Path(__file__).parents[2] / "docs" / "measured"
 
 
-@pytest.mark.parametrize(("name", "table"), [("table_1", layers.table), ("length", length.table), ("table_2", table_2.table)])
+@pytest.mark.parametrize(
+    ("name", "table"),
+    [("table_1", layers.table), ("length", length.table), ("table_2", table_2.table), ("formulas", formulas.table)],
+)
 def test_a_page_shows_what_was_measured(name: str, table: Callable[[Results], str]) -> None:
     folder = MEASURED / name
     assert (folder / "table.md").read_text(encoding="utf-8") == table(read_json(folder / "results.json"))

@@ -21,10 +21,12 @@ def test_operations_depend_on_the_length_only_in_a_recurrence(name: str) -> None
         ("attention", 40, 1),
         ("eager", 40, 1),
         ("bare", 40, 1),
+        ("additive", 40, 1),
         ("lstm", 17, 17),
         ("gru", 17, 17),
         ("convolution_3", 17, 16),  # one position a layer, over 16
         ("convolution_7", 17, 6),  # three
+        ("separable_7", 17, 6),
         ("restricted", NEIGHBOURS // 2, 1),
         ("restricted", 2 * NEIGHBOURS, -(-(2 * NEIGHBOURS - 1) // (NEIGHBOURS // 2 - 1))),  # an even window has one less behind
         ("dilated_3", 3, 2),
