@@ -388,6 +388,25 @@ class ValidationSettings:
 
 
 @dataclass(frozen=True)
+class NoiseSettings:
+    """What pretraining hides, and how the model finds it again.
+
+    With `masking`, the encoder alone predicts hidden tokens (Devlin et al., 2019): four in five of them are `<mask>`, one in ten is any
+    token and one stays. With `denoising`, encoder and decoder restore the whole text, in which a single `<mask>` takes the place of each
+    hidden span (BART's text infilling, Lewis et al., 2020). `share` is that of the hidden tokens, `mean_span` the tokens of a span.
+    """
+
+    kind: Literal["masking", "denoising"] = "masking"
+    share: float = 0.15
+    mean_span: float = 3.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.share < 1:
+            raise ValueError(f"`share` must lie between 0 and 1 (both excluded), not {self.share}.")
+        require_at_least(self, 1, "mean_span")
+
+
+@dataclass(frozen=True)
 class Recipe:
     """Everything that decides the outcome of an experiment.
 
@@ -398,7 +417,7 @@ class Recipe:
 
     `task` decides what an example is, what the model is and how it is scored; all else is the same for every task. `summarization` and
     `question_answering` write text, as translation does, and cut a source of more than `batching.max_sentence_tokens`. `classification`
-    gives a text one label, `tagging` each word of a text.
+    gives a text one label, `tagging` each word of a text. `pretraining` undoes `noise`.
     """
 
     name: str
@@ -414,6 +433,7 @@ class Recipe:
     search: SearchSettings = SearchSettings()
     validation: ValidationSettings = ValidationSettings()
     task: TaskName = "translation"
+    noise: NoiseSettings = NoiseSettings()
 
     def __post_init__(self) -> None:
         if self.name in ("", ".", "..") or any(mark in self.name for mark in "/\\\0"):
@@ -452,6 +472,12 @@ class Recipe:
                 raise ValueError("`target_language` is missing; add it to the recipe.")
         else:
             self._check_one_language()
+        if self.task != "pretraining" and self.noise != NoiseSettings():
+            raise ValueError(f"`noise` is for `task: pretraining`, and this recipe has `task: {self.task}`; leave it out.")
+        if self.has_no_decoder:
+            self._check_encoder_only()
+        if self.task == "pretraining" and self.tokenizer.bpe_dropout:
+            raise ValueError("`tokenizer.bpe_dropout` and noise are not drawn together; leave one out.")
         if self.facts.labels:
             self._check_labels()
         elif self.data.labels:
@@ -465,7 +491,17 @@ class Recipe:
         if self.data.distillation is not None:
             raise ValueError(f"`data.distillation` is for translation, and this recipe has `task: {self.task}`; leave it out.")
 
-    def _check_labels(self) -> None:
+    @property
+    def pipeline_tag(self) -> str:
+        """The Hub's name of what the model does."""
+        return "text2text-generation" if self.task == "pretraining" and not self.has_no_decoder else self.facts.pipeline_tag
+
+    @property
+    def has_no_decoder(self) -> bool:
+        """Whether the model is an encoder with a map."""
+        return self.facts.labels or (self.task == "pretraining" and self.noise.kind == "masking")
+
+    def _check_encoder_only(self) -> None:
         """Refuse what only a model that writes text can do."""
         unfit = {
             "search": self.search != SearchSettings(),
@@ -476,7 +512,9 @@ class Recipe:
             "fine_tuning.freeze: [backbone]": "backbone" in self.fine_tuning.freeze,
         }
         if named := [name for name, is_set in unfit.items() if is_set]:
-            raise ValueError(f"`{named[0]}` is for models that write text, and `task: {self.task}` gives labels; leave it out.")
+            raise ValueError(f"`{named[0]}` is for models that write text, and that of `task: {self.task}` writes none; leave it out.")
+
+    def _check_labels(self) -> None:
         names = list(self.data.labels.values())
         if len(names) == 1:
             raise ValueError("`data.labels` names one label, and there must be two or more to choose from.")
@@ -585,7 +623,7 @@ class Recipe:
             ValueError: the settings contradict each other or are of the wrong type.
         """
         settings = {key: value for key, value in self.model.items() if key != "preset"}
-        if self.facts.labels:  # what nothing is made of must not contradict the encoder
+        if self.has_no_decoder:  # what nothing is made of must not contradict the encoder
             given = {key.removeprefix("encoder_"): value for key, value in settings.items() if key.startswith("encoder_")}
             settings = {**{f"decoder_{name}": value for name, value in given.items()}, **settings}
         if self.init_from is not None:

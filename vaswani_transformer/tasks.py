@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-TaskName = Literal["translation", "summarization", "question_answering", "classification", "tagging"]
+TaskName = Literal["translation", "summarization", "question_answering", "classification", "tagging", "pretraining"]
 
 LABELLED = ("text", "label")
 """The columns of a table with one label for each text, unless a corpus names others."""
@@ -16,6 +16,9 @@ SUMMARIZED = ("text", "summary")
 
 ANSWERED = ("text", "answer")
 """The columns of a table with texts that end in a question, and its answer, unless a corpus names others."""
+
+UNLABELLED = ("text", "text")
+"""The columns of a table for pretraining, unless a corpus names another."""
 
 BETWEEN_TEXTS = "\x1e"
 """What parts several references for one text, such as the summaries of several people. The first one is trained on."""
@@ -50,4 +53,5 @@ TASKS: dict[TaskName, Task] = {
     "question_answering": Task({"exact_match": "exact match"}, ANSWERED, False, "text2text-generation"),
     "classification": Task({"accuracy": "accuracy", "macro_f1": "macro F1"}, LABELLED, True, "text-classification"),
     "tagging": Task({"accuracy": "accuracy", "entity_f1": "entity F1"}, TAGGED, True, "token-classification"),
+    "pretraining": Task({"accuracy": "accuracy"}, UNLABELLED, False, "fill-mask"),
 }

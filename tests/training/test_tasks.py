@@ -12,9 +12,10 @@ from transformers import pipeline
 
 from vaswani_transformer import VaswaniConfig, VaswaniForSequenceClassification, VaswaniForTokenClassification
 from vaswani_transformer.data.sources.lines import LinesCorpus
+from vaswani_transformer.data.sources.plain_lines import PlainLinesCorpus
 from vaswani_transformer.evaluation.scores import evaluate_run
 from vaswani_transformer.files.json_files import read_json, read_json_lines
-from vaswani_transformer.recipe import Recipe, load_recipe, parse_recipe
+from vaswani_transformer.recipe import NoiseSettings, Recipe, SearchSettings, load_recipe, parse_recipe
 from vaswani_transformer.report.model_card import write_card
 from vaswani_transformer.report.run_report import write_report
 from vaswani_transformer.run_folder import TRANSFER, RunFolder
@@ -180,6 +181,46 @@ def test_a_summarizer_cuts_long_texts_and_says_so(
     assert list(test_set["metrics"]) == ["rougeL", "rouge1", "rouge2"] and test_set["cut"] > 0
     card = write_card(run).read_text(encoding="utf-8")
     assert "pipeline_tag: summarization" in card and "type: rouge" in card and "None" not in card
+
+
+@pytest.fixture
+def make_pretraining(corpus: Path, make_recipe: Callable[..., Recipe]) -> Callable[..., Recipe]:
+    def make(kind: str, **training: Any) -> Recipe:
+        side = [PlainLinesCorpus(path=f"{name}.en") for name in ("train", "validation")]
+        plain = make_recipe(**training)
+        data = replace(plain.data, train=(side[0],), validation=side[1], test={"toy": side[1]})
+        noise = NoiseSettings(kind="denoising" if kind == "denoising" else "masking", share=0.3)
+        search = plain.search if kind == "denoising" else SearchSettings()
+        settings = replace(plain.training, best_checkpoint_metric=None)
+        return replace(plain, task="pretraining", target_language="", data=data, noise=noise, search=search, training=settings)
+
+    return make
+
+
+@pytest.mark.parametrize("kind", ["masking", "denoising"])
+def test_resuming_a_pretraining_changes_no_bit(
+    kind: str, make_pretraining: Callable[..., Recipe], assert_resuming_changes_no_bit: Callable[[Recipe], None]
+) -> None:
+    assert_resuming_changes_no_bit(make_pretraining(kind))
+
+
+@pytest.mark.parametrize("kind", ["masking", "denoising"])
+def test_a_pretrained_model_is_scored_and_begins_another(
+    kind: str, make_pretraining: Callable[..., Recipe], make: Callable[..., Recipe], tmp_path: Path
+) -> None:
+    pytest.importorskip("sklearn", reason="the extra `tasks` is not installed")
+    run, next_run = RunFolder(tmp_path / "pretraining"), RunFolder(tmp_path / "next")
+    assert train(make_pretraining(kind, updates=4, average_checkpoints=1), run)
+    record = [record for record in read_json_lines(run.log) if record["kind"] == "validation"][-1]
+    test_set = evaluate_run(run)["test_sets"][0]
+    assert test_set["metrics"]["accuracy"]["score"] == pytest.approx(record["accuracy"])
+    assert test_set["perplexity"] == pytest.approx(record["perplexity"], rel=1e-4)
+    card = write_card(run).read_text(encoding="utf-8")
+    assert f"pipeline_tag: {'fill-mask' if kind == 'masking' else 'text2text-generation'}" in card and "None" not in card
+    recipe = make("classification", {"init_from": str(run.averaged), "model": {}, "tokenizer": {"method": "keep"}}, updates=1)
+    assert train(recipe, next_run)
+    begun = [VaswaniForSequenceClassification.from_pretrained(folder).model.encoder for folder in (run.averaged, next_run.averaged)]
+    assert 0 < (begun[0].layers[0].fc1.weight - begun[1].layers[0].fc1.weight).abs().max() < 0.1
 
 
 def test_labels_that_no_training_text_has_stop_before_the_training(make: Callable[..., Recipe], run: RunFolder) -> None:

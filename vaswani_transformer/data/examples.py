@@ -59,6 +59,15 @@ class TextPairs(Examples):
         return [ids if pair.language is None else [tokens[pair.language], *ids] for pair, ids in zip(pairs, sources, strict=True)], targets
 
 
+class PlainTexts(Examples):
+    """A text alone; its target is drawn with the noise (`data.noise`), and until then is the text's end."""
+
+    def ids(self, pairs: Sequence[SentencePair], tokenizer: PreTrainedTokenizerBase) -> tuple[Ids, Ids]:
+        """The ids of each text, `</s>` included, and `</s>`."""
+        sources = text_ids(_sources(pairs), tokenizer)
+        return sources, [ids[-1:] for ids in sources]
+
+
 @dataclass(frozen=True)
 class CutTexts(Examples):
     """A text and what is written about it, such as its summary; a long text is cut.
@@ -160,6 +169,8 @@ def examples_of(recipe: Recipe, labels: tuple[str, ...] = ()) -> Examples:
             return LabelledTexts(labels, recipe.data.labels)
         case "tagging":
             return TaggedWords(labels, recipe.data.labels)
+        case "pretraining":
+            return PlainTexts()
         case "summarization" | "question_answering":
             return CutTexts(recipe.batching.max_sentence_tokens)
         case _:

@@ -16,6 +16,9 @@ from .bpe import is_byte_level
 
 MASK_TOKEN = "<mask>"
 
+ENTRIES_OF_THE_MASK = 5
+"""By how many entries a vocabulary grows: the mask, and the beginnings of its spelling that are no entries yet."""
+
 # The expression of `pre_tokenizers.ByteLevel`, which the library names nowhere else (Radford et al. 2019), after the mask
 _PIECES = MASK_TOKEN + r"|'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 

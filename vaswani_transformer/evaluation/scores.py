@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoModelForMaskedLM, AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from ..data.examples import CutTexts, examples_of, references
 from ..data.sources.corpus import Corpus, SentencePair
-from ..files.checksums import file_sha256
+from ..files.checksums import file_sha256, verify
 from ..files.json_files import read_json, write_json
 from ..languages import target_languages
 from ..provenance import command_line, versions
@@ -25,6 +25,7 @@ from .bleu import METRICS, score
 from .copied_share import copied_facts
 from .label_scores import require_scorers
 from .labels import score_test_sets
+from .noise_scores import score_noise
 from .text_scores import score_texts
 
 SAMPLES = 10
@@ -89,7 +90,7 @@ def evaluate_run(
     if recipe.task != "translation":
         if count_copied:
             raise ValueError(f"What is copied is counted in translations, and {run.path} has `task: {recipe.task}`; leave that out.")
-        evaluate = _evaluate_labels if recipe.facts.labels else _evaluate_texts
+        evaluate = _evaluate_labels if recipe.facts.labels else _evaluate_noise if recipe.task == "pretraining" else _evaluate_texts
         evaluation = evaluate(run, recipe, test_sets, published, progress, generate_kwargs) | of_the_run
         write_json(run.evaluation, evaluation)
         return evaluation
@@ -152,6 +153,48 @@ def _evaluate_texts(
         **_of_a_task(recipe, run, model, results),
         "decoding": decoding_settings(model, generate_kwargs),
     }
+
+
+def _evaluate_noise(
+    run: RunFolder,
+    recipe: Recipe,
+    test_sets: Mapping[str, Corpus],
+    published: Sequence[PublishedScore],
+    progress: bool,
+    generate_kwargs: Mapping[str, Any],
+) -> dict[str, Any]:
+    """The same for a pretrained model."""
+    _check_published(published, test_sets, tuple(recipe.facts.metrics))
+    if generate_kwargs:
+        refused = ", ".join(f"`{name}`" for name in generate_kwargs)
+        raise ValueError(f"{refused}: {run.path} has `task: pretraining`, whose scores need no search; leave it out.")
+    verify(run.averaged)
+    kind = AutoModelForMaskedLM if recipe.has_no_decoder else AutoModelForSeq2SeqLM
+    model, tokenizer = kind.from_pretrained(run.averaged), AutoTokenizer.from_pretrained(run.averaged)
+    model.to(torch.accelerator.current_accelerator() or torch.device("cpu"))
+    results = []
+    for name, corpus in test_sets.items():
+        texts = [pair.source for pair in corpus.pairs(recipe.data.root, recipe.columns_of(corpus))]
+        started = time.perf_counter()
+        found = score_noise(recipe, model, tokenizer, texts)
+        results.append({
+            "name": name,
+            "pairs": len(texts),
+            "labels": found.tokens,
+            "perplexity": found.perplexity,
+            "seconds": round(time.perf_counter() - started, 3),
+            "corpus": {key: value for key, value in dataclasses.asdict(corpus).items() if value is not None},
+            "source_sha256": text_sha256(texts),
+            "reference_sha256": text_sha256(texts),
+            "metrics": {metric: result._asdict() for metric, result in found.metrics.items()},
+            "samples": [
+                {"source": tokenizer.decode(found.sources[i]), "reference": tokenizer.decode(found.targets[i]),
+                 "prediction": tokenizer.decode(found.predictions[i])}
+                for i in spread_evenly(len(texts), SAMPLES)
+            ],
+            "published": [entry._asdict() for entry in published if entry.test_set == name],
+        })  # fmt: skip
+    return _of_a_task(recipe, run, model, results)
 
 
 def _of_a_task(recipe: Recipe, run: RunFolder, model: PreTrainedModel, results: list[dict[str, Any]]) -> dict[str, Any]:

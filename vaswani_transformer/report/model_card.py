@@ -108,7 +108,6 @@ def render_card(run: RunFolder, *, model_id: str | None = None, pictures: Pictur
     weights = _written(run.averaged / "model.safetensors", "finish the training first")
     training = _read(run.training, "train first")
     _check_scores(run, weights, training, evaluation)
-    labels = recipe.facts.labels
     return (
         card_environment()
         .get_template("template.md" if recipe.task == "translation" else "task.md")
@@ -124,10 +123,11 @@ def render_card(run: RunFolder, *, model_id: str | None = None, pictures: Pictur
             transfer=_read(run.initial / TRANSFER, "train first") if recipe.init_from else None,
             source=_LANGUAGE_NAMES.get(recipe.source_language, recipe.source_language),
             target=", ".join(_LANGUAGE_NAMES.get(code, code) for code in recipe.translates_into),
-            pipeline_tag=recipe.facts.pipeline_tag,
+            pipeline_tag=recipe.pipeline_tag,
+            has_no_decoder=recipe.has_no_decoder,
             metric_names=metric_names(recipe),
             config=_read(run.averaged / "config.json", "finish the training first"),
-            search=None if labels else _read(run.averaged / "generation_config.json", "finish the training first"),
+            search=None if recipe.has_no_decoder else _read(run.averaged / "generation_config.json", "finish the training first"),
             evaluation=evaluation,
             scored_set="validation" if evaluation.get(ON_VALIDATION) else "test",
             tgt_lang=evaluation["test_sets"][0].get("tgt_lang"),
@@ -153,8 +153,8 @@ def card_metadata(recipe: Recipe, evaluation: dict[str, Any]) -> ModelCardData:
         **recipe.data.licences.metadata(),
         **origin_metadata(recipe.init_from),
         library_name="transformers",
-        pipeline_tag=recipe.facts.pipeline_tag,
-        tags=[recipe.facts.pipeline_tag, "vaswani", "transformer", "attention-is-all-you-need"],
+        pipeline_tag=recipe.pipeline_tag,
+        tags=[recipe.pipeline_tag, "vaswani", "transformer", "attention-is-all-you-need"],
         datasets=trained_on or None,
         metrics=sorted({_HUB_METRICS.get(name, name) for test_set in evaluation["test_sets"] for name in test_set["metrics"]}),
         eval_results=[
@@ -187,7 +187,7 @@ def _eval_result(recipe: Recipe, evaluation: dict[str, Any], test_set: dict[str,
     pair = f"{source}-{spec.target_language or evaluation['target_language']}" if recipe.task == "translation" else source
     split = name.split or ("validation" if evaluation.get(ON_VALIDATION) else "test")
     return EvalResult(
-        task_type=recipe.facts.pipeline_tag,
+        task_type=recipe.pipeline_tag,
         task_name=f"{recipe.task.replace('_', ' ').capitalize()} {pair}",
         dataset_type=name.repository or test_set["name"],
         dataset_name=test_set["name"],

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from transformers.utils import logging
 
-from ..modeling_tasks import VaswaniForSequenceClassification, VaswaniForTokenClassification
+from ..modeling_tasks import VaswaniForMaskedLM, VaswaniForSequenceClassification, VaswaniForTokenClassification
 from ..modeling_vaswani import VaswaniForConditionalGeneration, VaswaniPreTrainedModel
 from ..recipe import FineTuningSettings, Recipe
 from ..tasks import TaskName
@@ -26,6 +26,7 @@ _MODELS: dict[TaskName, type[VaswaniPreTrainedModel]] = {
     "translation": VaswaniForConditionalGeneration,
     "summarization": VaswaniForConditionalGeneration,
     "question_answering": VaswaniForConditionalGeneration,
+    "pretraining": VaswaniForConditionalGeneration,
     "classification": VaswaniForSequenceClassification,
     "tagging": VaswaniForTokenClassification,
 }
@@ -43,7 +44,8 @@ def build_model(
         initial: the folder of the weights to start from.
         labels: the names of all labels, for a task that has them.
     """
-    settings, model_class = recipe.training, _MODELS[recipe.task]
+    settings = recipe.training
+    model_class = VaswaniForMaskedLM if recipe.task == "pretraining" and recipe.has_no_decoder else _MODELS[recipe.task]
     named = _named(recipe, labels) if labels else {}
     torch.manual_seed(settings.seed)
     model: VaswaniPreTrainedModel
@@ -52,7 +54,7 @@ def build_model(
         if settings.initial_scale != 1:
             scale_residual_branches(model, settings.initial_scale)
     else:
-        with _quiet() if labels else nullcontext():
+        with _quiet() if recipe.has_no_decoder else nullcontext():
             model = model_class.from_pretrained(initial, **recipe.model, **named)
         recipe.check_dropout(model.config)
     # Fusing gains little for short sentences, and on CPUs SDPA in bfloat16 is several times slower than the plain products

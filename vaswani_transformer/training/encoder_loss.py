@@ -4,11 +4,12 @@ Shapes: N labels of a micro-batch, D = d_model, C labels to choose from; B texts
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from ..modeling_tasks import VaswaniForSequenceClassification, VaswaniForTokenClassification
+from ..modeling_tasks import VaswaniForMaskedLM, VaswaniForSequenceClassification, VaswaniForTokenClassification
 from ..task_inputs import pool
 from .loss import Losses, Predictions, TranslationLoss, r_drop_cross_entropy
 
@@ -44,7 +45,7 @@ class TextLabelLoss(TranslationLoss):
         pooled = pool(states, attention_mask, self.model.config.classifier_pooling)
         return Predictions(self.model.dropout(pooled.index_select(0, rows)), targets)
 
-    def _projection(self) -> nn.Linear:
+    def _projection(self) -> Any:
         return self.model.classifier
 
     def _states(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:  # type: ignore[override]
@@ -67,3 +68,16 @@ class WordLabelLoss(TextLabelLoss):
         places = targets // self.model.num_labels
         hidden = states.flatten(0, 1).index_select(0, rows * states.shape[1] + places)
         return Predictions(self.model.dropout(hidden), targets % self.model.num_labels)
+
+
+class HiddenTokenLoss(WordLabelLoss):
+    """The loss of a masked language model: a target is `place * vocabulary + token`, and there is no dropout before the map."""
+
+    model: VaswaniForMaskedLM
+
+    def _read(self, states: Tensor, attention_mask: Tensor, targets: Tensor, rows: Tensor) -> Predictions:
+        size = self.model.config.vocab_size
+        return Predictions(states.flatten(0, 1).index_select(0, rows * states.shape[1] + targets // size), targets % size)
+
+    def _projection(self) -> Any:
+        return self.model.get_output_embeddings()

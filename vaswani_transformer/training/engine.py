@@ -135,7 +135,7 @@ class Training:
     def _sharded(self, recipe: Recipe) -> ShardedLoss | None:
         if not is_sharded(self.accelerator):
             return None
-        if recipe.facts.labels:
+        if recipe.has_no_decoder:
             raise ValueError(f"Sharded training (FSDP) does not know `task: {recipe.task}`; start the processes without it.")
         return ShardedLoss(self.loss, self.accelerator, self.settings.compile)
 

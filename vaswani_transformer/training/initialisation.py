@@ -59,6 +59,8 @@ class Transfer:
             + (
                 f" The encoder begins with its weights, the map to the {self.new_labels} labels at random; {self.left_out} is left out."
                 if self.new_labels
+                else f" The encoder begins with its weights; {self.left_out} is left out."
+                if self.left_out
                 else ""
             )
         )
@@ -78,7 +80,7 @@ def write_initial_model(recipe: Recipe, run: RunFolder, tokenizer: PreTrainedTok
     """
     origin = str(recipe.init_from)
     folder = local_folder(origin)
-    model, old = load_encoder(folder) if labels else load_checkpoint(folder, only_ours=True)
+    model, old = load_encoder(folder) if recipe.has_no_decoder else load_checkpoint(folder, only_ours=True)
     if isinstance(old, FSMTTokenizer) and model.config.target_vocab_size is not None:
         # It encodes targets with the source's dictionary, without a warning
         raise ValueError(
@@ -89,7 +91,7 @@ def write_initial_model(recipe: Recipe, run: RunFolder, tokenizer: PreTrainedTok
         transfer = Transfer(copied=len(tokenizer))
     else:
         model, transfer = exchange_vocabulary(model, old, tokenizer, recipe.training.seed)
-    if labels:
+    if recipe.has_no_decoder:
         had_decoder = read_json(folder / "config.json").get("is_encoder_decoder", True)
         transfer = replace(transfer, new_labels=labels, left_out="the decoder" if had_decoder else "the head of its own task")
     else:

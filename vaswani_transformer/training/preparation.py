@@ -17,6 +17,7 @@ from ..data.cache import provide
 from ..data.cleaning import CleaningReport
 from ..data.encoding import EncodedCorpus, encode_corpus
 from ..data.examples import CutTexts, Examples, all_labels, examples_of
+from ..data.mask_token import ENTRIES_OF_THE_MASK, add_mask_token
 from ..data.sources.corpus import SentencePair
 from ..data.workers import available_cores
 from ..files.atomic_file import write_text
@@ -258,18 +259,21 @@ def _tokenizer_of(recipe: Recipe, run: RunFolder, progress: bool) -> PreTrainedT
     """A tokenizer learnt from the training pairs, that of the model to start from, or the latter with more entries."""
     settings = recipe.tokenizer
     origin = None if settings.method == "train" else AutoTokenizer.from_pretrained(recipe.init_from)
+    needs_mask = recipe.task == "pretraining"
     if settings.method == "keep" or settings.vocab_size is None:
-        return origin
+        return add_mask_token(origin) if needs_mask else origin
     pairs, _ = _clean_training_pairs(recipe, run)
     texts = chain.from_iterable(map(examples_of(recipe).texts, pairs))
     learn = train_tokenizer if origin is None else partial(extend_tokenizer, origin)
-    return learn(
+    masks = ENTRIES_OF_THE_MASK if needs_mask and getattr(origin, "mask_token", None) is None else 0
+    learned = learn(
         texts,
-        settings.vocab_size,
+        settings.vocab_size - masks,
         min_frequency=settings.min_frequency,
         target_languages=recipe.target_languages,
         progress=progress,
     )
+    return add_mask_token(learned) if masks else learned
 
 
 def _check_target_languages(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> None:

@@ -4,9 +4,10 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..recipe import Recipe
 from .dropout import word_dropout
-from .encoder_loss import TextLabelLoss, WordLabelLoss
+from .encoder_loss import HiddenTokenLoss, TextLabelLoss, WordLabelLoss
 from .label_validation import LabelValidator
 from .loss import TranslationLoss
+from .noise_validation import NoiseValidator
 from .preparation import PreparedData
 from .validation import Validator
 
@@ -17,10 +18,12 @@ def build_loss(recipe: Recipe, model: PreTrainedModel, tokenizer: PreTrainedToke
     """Model and loss as one module."""
     settings = recipe.training
     words = word_dropout(settings.word_dropout, tokenizer) if settings.word_dropout else None
-    return _LOSSES.get(recipe.task, TranslationLoss)(model, settings.label_smoothing, settings.compile, settings.r_drop, words)
+    kind = HiddenTokenLoss if recipe.task == "pretraining" and recipe.has_no_decoder else _LOSSES.get(recipe.task, TranslationLoss)
+    return kind(model, settings.label_smoothing, settings.compile, settings.r_drop, words)
 
 
 def build_validator(recipe: Recipe, data: PreparedData) -> Validator:
     """What scores the model on the validation set."""
-    kind = LabelValidator if recipe.facts.labels else Validator
+    kind: type[Validator] = LabelValidator if recipe.facts.labels else Validator
+    kind = NoiseValidator if recipe.task == "pretraining" else kind
     return kind(recipe, data.tokenizer, data.validation)

@@ -16,6 +16,7 @@ from ..configuration_vaswani import VaswaniConfig
 from ..data.batching import BatchStream, collate
 from ..data.bpe_dropout import ResegmentedCorpus
 from ..data.encoding import EncodedCorpus, TokenPairs
+from ..data.noise import NoisedCorpus
 from ..recipe import Recipe
 from .cost import training_flops
 from .interruption import Interruption
@@ -49,7 +50,7 @@ class Updater:
         accelerator: Accelerator,
         module: nn.Module,
         optimizer: AcceleratedOptimizer,
-        resegmented: ResegmentedCorpus | None = None,
+        resegmented: ResegmentedCorpus | NoisedCorpus | None = None,
     ) -> None:
         """
         Args:
@@ -71,6 +72,8 @@ class Updater:
         frozen = "backbone" in recipe.fine_tuning.freeze
         self.heads_only = config.parallel_heads > 1 and frozen
         self.rank, self.ranks = accelerator.process_index, accelerator.num_processes
+        self.outputs = len(corpus.labels) or (None if config.is_encoder_decoder else config.vocab_size)
+        """Of the map of a model without a decoder."""
         self.passes = 2 if recipe.training.r_drop else 1
         batching = recipe.batching
         self.resegmented = resegmented
@@ -189,7 +192,7 @@ class Updater:
         flops = 0.0
         for sources, targets in self.stream.lengths(update - 1):
             sizes = len(sources), int(sources.max()), int(targets.max()), int(targets.sum())
-            flops += self.passes * training_flops(self.config, *sizes, heads_only=self.heads_only, labels=len(self.corpus.labels) or None)
+            flops += self.passes * training_flops(self.config, *sizes, heads_only=self.heads_only, labels=self.outputs)
         return Totals(
             source_tokens=counts.source,
             target_tokens=counts.target,
@@ -198,14 +201,18 @@ class Updater:
         )
 
 
-def resegment(recipe: Recipe, corpus: EncodedCorpus, tokenizer: PreTrainedTokenizerBase, ranks: int) -> ResegmentedCorpus | None:
-    """The corpus with the recipe's BPE-dropout, or `None` without any.
+def resegment(
+    recipe: Recipe, corpus: EncodedCorpus, tokenizer: PreTrainedTokenizerBase, ranks: int
+) -> ResegmentedCorpus | NoisedCorpus | None:
+    """The corpus with what every epoch draws anew, the noise of a pretraining or BPE-dropout, or `None` without either.
 
     No sentence becomes longer than the corpus was limited to, or than a micro-batch holds.
 
     Raises:
         ValueError: BPE-dropout does not fit the tokenizer.
     """
+    if recipe.task == "pretraining":
+        return NoisedCorpus(corpus, tokenizer, recipe.noise, recipe.training.seed)
     if not recipe.tokenizer.bpe_dropout:
         return None
     batching = recipe.batching

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase
 
 from ..data.batching import plan_batches
-from ..data.encoding import EncodedCorpus
+from ..data.encoding import EncodedCorpus, TokenPairs
 from ..evaluation.bleu import MetricResult, score
 from ..evaluation.text_scores import score_texts
 from ..recipe import Recipe
@@ -140,10 +140,15 @@ class Validator:
         shares = [right / max(proposed, 1) for right, proposed in zip(counted[::2], counted[1::2], strict=True)]
         return [smoothed / tokens, plain / tokens, *shares]
 
+    @property
+    def scored(self) -> TokenPairs:
+        """The pairs that are scored."""
+        return self.corpus
+
     def _batches(self) -> Iterator[NDArray[np.int64]]:
         """The pairs in batches of at most `validation.batch_tokens` tokens a side; a pair with a longer side is a batch of its own."""
         budget = self.recipe.validation.batch_tokens
-        lengths = self.corpus.source_lengths, self.corpus.target_lengths
+        lengths = self.scored.source_lengths, self.scored.target_lengths
         fits = np.maximum(*lengths) <= budget
         fitting_pairs = np.flatnonzero(fits)
         if len(fitting_pairs):
@@ -155,4 +160,4 @@ class Validator:
     @property
     def _longest(self) -> int:
         """Tokens of the longest sentence of either side."""
-        return int(np.maximum(self.corpus.source_lengths, self.corpus.target_lengths).max())
+        return int(np.maximum(self.scored.source_lengths, self.scored.target_lengths).max())

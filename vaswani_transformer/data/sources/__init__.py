@@ -16,6 +16,7 @@ from .hub import HubCorpus
 from .labelled_lines import LabelledLinesCorpus
 from .lines import LinesCorpus
 from .moses import MosesCorpus
+from .plain_lines import PlainLinesCorpus
 from .table import TableCorpus
 from .tmx import TmxCorpus
 
@@ -30,6 +31,7 @@ AnyCorpus = (
     | LabelledLinesCorpus
     | ConllCorpus
     | BabiCorpus
+    | PlainLinesCorpus
 )
 """All formats; a recipe chooses by the key `format`."""
 
