@@ -21,7 +21,7 @@ def publish(
     model_id: Annotated[str | None, typer.Option(metavar="USER/MODEL", help="For a Space's card: the model's own repository.")] = None,
     show: Annotated[int, typer.Option(min=0, metavar="N", help="Of a run: show N results of each test set, and all places.")] = 0,
 ) -> None:
-    """Put a model on the Hugging Face Hub: a translator, or one for another task.
+    """Put a model on the Hugging Face Hub.
 
     \b
     vaswani publish runs/my_pair --dry-run
