@@ -27,16 +27,6 @@ def different_tasks(results: Results) -> Finding | None:
     return Finding(f"{len(clear)} of {len(excess)} heads have a task; the tasks are {', '.join(found)}", by_all([len(found) >= TASKS]))
 
 
-def worth_of_heads(results: Results) -> Finding | None:
-    """How many heads a translator misses."""
-    worth = [head["worth"] for head in results["heads"]]
-    if not worth or any(each is None for each in worth):
-        return None
-    lost = [each for each in worth if each["difference"] < 0 and each["p"] < 0.01]
-    most = min(each["difference"] for each in worth)
-    return Finding(f"{len(lost)} of {len(worth)}; the largest loss is {most:+.2f} BLEU", by_all([bool(lost)]))
-
-
 def aligns_words(results: Results) -> Finding | None:
     """Whether the cross-attention of a chosen layer aligns words with fewer errors than a diagonal."""
     rates = {row["name"]: row["aer"] for row in results["rules"] if row.get("level", "word") == "word"}

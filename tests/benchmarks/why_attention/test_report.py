@@ -5,12 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.variations.rows import variations
 from benchmarks.why_attention.__main__ import main, parse
 from benchmarks.why_attention.claims import CLAIMS, SECTIONS, SOURCES, Claim
 from benchmarks.why_attention.report import found_results, judged, table
 from benchmarks.why_attention.verdicts import Finding
 from tests.documents import ROOT, commands, text_of
 from vaswani_transformer.files.json_files import read_json, write_json
+from vaswani_transformer.recipe import load_recipe
+from vaswani_transformer.shipped_recipes import find_recipe
 
 MEASURED = ROOT / "docs" / "measured"
 WORDS_OF_A_SHORT_QUOTE = 16
@@ -42,9 +45,21 @@ def test_absent_results_are_not_measured(tmp_path: Path) -> None:
     assert f"{len(CLAIMS)} claims: 0 agrees, 0 in part, 0 disagrees, 0 undecided, {len(CLAIMS)} not measured." in text
     row = '| "hurts perplexity" | row D: without label smoothing, the perplexity is better |'
     assert f"{row} run `python -m benchmarks.variations multi30k_en_de` | not measured |" in text
-    assert "| scores of a parser | nothing here does | not measured |" in text
+    assert "| the caption of Table 4: scores of a parser | nothing here does | not measured |" in text
     with pytest.raises(FileNotFoundError, match="There is no folder"):
         found_results([tmp_path / "absent"])
+
+
+def test_table_3_has_every_row_that_a_claim_speaks_of() -> None:
+    """A misspelt row would never be measured."""
+    names = [row.name for row in variations(load_recipe(find_recipe("multi30k_en_de")))]
+    runs = [{"bleu": 30.0, "nll": 1.0}, {"bleu": 30.2, "nll": 1.1}]
+    rows = {"rows": [{"name": name, "title": name, "runs": runs} for name in names]}
+    own = [claim for claim in CLAIMS if claim.source == "variations"]
+    found = {claim["quote"]: claim for claim in judged(own, {"variations": ("table_3/results.json", rows)})["claims"]}
+    assert found["bigger models are better"]["figure"].count(" beside ") == 7
+    assert found["reducing the attention key size d_k hurts model quality"]["figure"].count(" beside ") == 2
+    assert {claim["verdict"] for claim in found.values()} == {"undecided", "agrees"}  # no difference: what is claimed to be the same agrees
 
 
 def test_the_first_folder_counts_and_damaged_results_are_refused(tmp_path: Path) -> None:
