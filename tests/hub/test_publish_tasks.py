@@ -21,6 +21,8 @@ from vaswani_transformer import (
 from vaswani_transformer.hub.clean_process import AUTO_CLASSES
 from vaswani_transformer.hub.publish import PublishError, find_faults, list_files, publish, require_translator
 from vaswani_transformer.hub.task_of_folder import ON_ENCODER, TEXT_TO_TEXT, task_of
+from vaswani_transformer.recipe import parse_recipe
+from vaswani_transformer.training.building import build_model
 
 SIZES: dict[str, Any] = {
     "d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2, "decoder_attention_heads": 2,
@@ -96,6 +98,19 @@ def test_a_useless_classifier_is_found_out(tmp_path: Path) -> None:
     (folder / "evaluation.json").write_text(json.dumps({"test_sets": test_sets}), encoding="utf-8")
     assert find_faults(folder, "runs") == ["its accuracy on toy is 0"]
     assert find_faults(folder, "")[0] == "its text-classification of the sentence above is empty"
+
+
+@pytest.mark.parametrize(("task", "tag"), [("summarization", "summarization"), ("question_answering", "text2text-generation")])
+def test_a_trained_folder_offers_the_pipeline_of_its_card(task: str, tag: str, tmp_path: Path) -> None:
+    lines = {"format": "lines", "source": "a", "target": "b"}
+    data = {"root": str(tmp_path), "train": [lines], "validation": lines, "test": {}}
+    recipe = parse_recipe({
+        "name": "toy", "task": task, "source_language": "en", "data": data,
+        "tokenizer": {"vocab_size": 300}, "model": {"preset": "tiny", "encoder_layers": 1, "decoder_layers": 1},
+        "training": {"updates": 1},
+    })  # fmt: skip
+    build_model(recipe, 300, torch.device("cpu")).save_pretrained(tmp_path)
+    assert task_of(tmp_path) == tag == recipe.pipeline_tag
 
 
 def test_every_model_on_the_encoder_has_a_task() -> None:

@@ -18,7 +18,7 @@ def train(
         Path | None, typer.Option(metavar="FOLDER", help="Where everything is written.", show_default="runs/NAME-OF-THE-RECIPE")
     ] = None,
 ) -> None:
-    """Train a translator, or a model of another task, or resume a training that was stopped.
+    """Train a model, or resume a training that was stopped.
 
     \b
     vaswani train builtin_tiny

@@ -64,6 +64,9 @@ def build_model(
         use_bit_dropout(model)
     if model.can_generate():
         set_search(model, recipe.search)
+        if recipe.pipeline_tag != "translation" or getattr(model.config, "task_specific_params", None):
+            # Which pipeline the folder's own code offers
+            model.config.task_specific_params = {recipe.pipeline_tag: {}}
     if settings.gradient_checkpointing:
         model.gradient_checkpointing_enable({"use_reentrant": False})
     return model.train()
