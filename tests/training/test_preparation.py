@@ -29,7 +29,7 @@ def test_what_is_there_is_not_done_again(
     make_recipe: Callable[..., Recipe], run: RunFolder, corpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = prepare_data(make_recipe(), run)
-    for name in ("train_tokenizer", "encode_corpus", "clean"):
+    for name in ("train_tokenizer", "encode_corpus", "cleaned"):
         monkeypatch.delattr(preparation, name)
     for file in corpus.glob("*.??"):  # prepared data do not need the text they came from
         file.unlink()
@@ -76,7 +76,7 @@ def test_runs_of_the_same_data_share_one_preparation(
 ) -> None:
     runs = [RunFolder(tmp_path / f"seed-{seed}") for seed in (1, 2, 3)]
     prepare_data(make_recipe(seed=1), runs[0])
-    for name in ("train_tokenizer", "encode_corpus", "clean"):
+    for name in ("train_tokenizer", "encode_corpus", "cleaned"):
         monkeypatch.delattr(preparation, name)
     for seed in (2, 3):
         prepare_data(make_recipe(seed=seed, updates=seed), runs[seed - 1])

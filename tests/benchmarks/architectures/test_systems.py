@@ -19,7 +19,7 @@ def test_eole_gets_our_batches_schedule_and_regularisation() -> None:
     assert model["share_embeddings"] and model["share_decoder_embeddings"]
     assert eole_settings("cnn", recipe, PIECES, 3, 4)["model"]["embeddings"] == {"position_encoding": True}
     search = eole_search(recipe)
-    assert (search["beam_size"], search["length_penalty"], search["alpha"]) == (5, "wu", 0.6)
+    assert (search["beam_size"], search["length_penalty"], search["alpha"]) == (5, "wu", 1.4)
     assert (search["batch_type"], search["batch_size"]) == ("sents", 1)  # a translation must not depend on its neighbours
 
 

@@ -64,4 +64,4 @@ def test_base_comes_first_and_names_are_unique() -> None:
 
 def test_a_recipe_that_fine_tunes_is_refused() -> None:
     with pytest.raises(ValueError, match="whose architecture is fixed; take one without `init_from`"):
-        variations(replace(recipe("multi30k_en_de"), init_from="runs/other", model={}))
+        variations(replace(recipe("base_wmt14_en_de"), init_from="runs/other", model={}))
