@@ -3,7 +3,7 @@
 Every load is checked: the folder is a model's, its files are those that were saved, no weight is missing, and the tokenizer fits.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -85,13 +85,7 @@ def load_checkpoint(folder: Path, dtype: torch.dtype | str = "auto", *, only_our
         raise ValueError(f"{folder} holds a model of the type {kind!r}, which has no encoder and decoder; give a translator.") from error
     except RuntimeError as error:  # shapes
         raise ValueError(f"The weights in {folder} are not those of its config.json ({first_line(error)}); copy both again.") from error
-    if loading["missing_keys"]:
-        raise ValueError(
-            f"The weights in {folder} lack {', '.join(sorted(loading['missing_keys']))}; they are not those of its config.json."
-        )
-    tokenizer = _read_tokenizer(folder, model.config)
-    check_tokenizer(folder, tokenizer, model.config)
-    return Checkpoint(model, tokenizer)
+    return _with_tokenizer(folder, model, loading["missing_keys"])
 
 
 def load_encoder(folder: Path) -> Checkpoint:
@@ -106,10 +100,13 @@ def load_encoder(folder: Path) -> Checkpoint:
         model, loading = VaswaniEncoderModel.from_pretrained(folder, output_loading_info=True)
     except (SafetensorError, RuntimeError) as error:
         raise ValueError(f"The weights in {folder} are damaged or incomplete ({first_line(error)}); copy them again.") from error
-    if loading["missing_keys"]:
-        raise ValueError(
-            f"The weights in {folder} lack {', '.join(sorted(loading['missing_keys']))}; they are not those of its config.json."
-        )
+    return _with_tokenizer(folder, model, loading["missing_keys"])
+
+
+def _with_tokenizer(folder: Path, model: Any, missing: Collection[str]) -> Checkpoint:
+    """A loaded model and its tokenizer, refused where weights are missing or both do not fit."""
+    if missing:
+        raise ValueError(f"The weights in {folder} lack {', '.join(sorted(missing))}; they are not those of its config.json.")
     tokenizer = _read_tokenizer(folder, model.config)
     check_tokenizer(folder, tokenizer, model.config)
     return Checkpoint(model, tokenizer)
