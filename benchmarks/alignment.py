@@ -11,7 +11,6 @@ from the built-in training set. Writes results.json, table.md and alignment.png 
 import argparse
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,6 +21,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
+from benchmarks.command_line import run
 from benchmarks.report import UNKNOWN, Results, Row, markdown_table
 from vaswani_transformer.data.builtin.corpus import builtin_alignments
 from vaswani_transformer.data.builtin.marks import AlignedPair
@@ -231,7 +231,4 @@ def main(a: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main(parse())
-    except (OSError, ValueError) as error:
-        sys.exit(f"error: {error}")
+    run(main, parse)

@@ -11,7 +11,6 @@ sentences are the built-in corpus' test set unless files are given.
 import argparse
 import gzip
 import itertools
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
@@ -22,6 +21,7 @@ from typing import Any, get_args
 import sacrebleu
 import torch
 
+from benchmarks.command_line import run
 from benchmarks.machine import circumstances
 from benchmarks.report import Results, Row, markdown_table
 from vaswani_transformer.data.builtin.corpus import builtin_pairs
@@ -155,7 +155,4 @@ def main(a: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main(parse())
-    except (OSError, ValueError, PublishError) as error:
-        sys.exit(f"error: {error}")
+    run(main, parse, PublishError)

@@ -5,9 +5,16 @@ from argparse import Namespace
 from collections.abc import Callable
 
 
-def run(main: Callable[[Namespace], None], parse: Callable[[], Namespace]) -> None:
-    """Call `main` with the parsed command line; bad input, or a library that is not installed, ends the process in one sentence."""
+def run(main: Callable[[Namespace], None], parse: Callable[[], Namespace], *also: type[Exception]) -> None:
+    """Call `main` with the parsed command line; bad input, or a library that is not installed, ends the process in one sentence.
+
+    Args:
+        main: measures, and writes the report.
+        parse: reads the command line.
+        also: further errors of this benchmark that are told in a sentence.
+    """
+    told: tuple[type[Exception], ...] = (ImportError, OSError, ValueError, *also)
     try:
         main(parse())
-    except (ImportError, OSError, ValueError) as error:
+    except told as error:
         sys.exit(f"error: {error}")

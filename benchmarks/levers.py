@@ -15,7 +15,6 @@ and table.md into --output after each run.
 
 import argparse
 import re
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +22,7 @@ from statistics import fmean
 
 import torch
 
+from benchmarks import command_line
 from benchmarks.report import UNKNOWN, Results, Row, markdown_table
 from vaswani_transformer.files.atomic_file import write_text
 from vaswani_transformer.files.json_files import read_json, write_json
@@ -212,7 +212,4 @@ def main(a: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main(parse())
-    except (OSError, RuntimeError, ValueError) as error:
-        sys.exit(f"error: {error}")
+    command_line.run(main, parse, RuntimeError)

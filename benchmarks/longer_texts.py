@@ -10,7 +10,6 @@ run.
 
 import argparse
 import random
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
@@ -21,6 +20,7 @@ import yaml
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from benchmarks.command_line import run
 from benchmarks.levers import Plan, budget_of, compare_levers
 from benchmarks.report import Results, Row, markdown_table
 from vaswani_transformer.data.builtin.corpus import Split, builtin_pairs
@@ -279,7 +279,4 @@ def main(a: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main(parse())
-    except (OSError, RuntimeError, ValueError) as error:
-        sys.exit(f"error: {error}")
+    run(main, parse, RuntimeError)

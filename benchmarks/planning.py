@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.command_line import run
 from benchmarks.own_process import OwnProcess
 from benchmarks.report import UNKNOWN, markdown_table
 from vaswani_transformer.data.batching import BatchPlan, LengthArray, plan_batches
@@ -152,7 +153,4 @@ def main(arguments: argparse.Namespace) -> None:
 if __name__ == "__main__":
     from benchmarks import planning  # what another process is to run must be found by its module's name
 
-    try:
-        planning.main(parse())
-    except (OSError, RuntimeError, ValueError) as error:
-        sys.exit(f"error: {error}")
+    run(planning.main, parse, RuntimeError)

@@ -7,7 +7,6 @@ results.json, table.md and results.png; nothing is trained, and it takes seconds
 """
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from benchmarks.command_line import run
 from benchmarks.report import UNKNOWN, Results, Row, markdown_table
 from vaswani_transformer.configuration_vaswani import VaswaniConfig
 from vaswani_transformer.files.atomic_file import write_text
@@ -157,7 +157,4 @@ def main(a: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main(parse())
-    except (OSError, ValueError) as error:
-        sys.exit(f"error: {error}")
+    run(main, parse)

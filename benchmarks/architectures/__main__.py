@@ -10,7 +10,6 @@ results.json, table.md and table.png into --output after each run.
 """
 
 import argparse
-import sys
 from pathlib import Path
 
 from huggingface_hub import cached_assets_path
@@ -19,6 +18,7 @@ from benchmarks.architectures.eole_environment import provide_environment
 from benchmarks.architectures.report import draw, table
 from benchmarks.architectures.runs import Plan, compare_systems
 from benchmarks.architectures.systems import TITLES, Name
+from benchmarks.command_line import run
 from benchmarks.machine import software
 from benchmarks.report import Results
 from vaswani_transformer.files.atomic_file import write_text
@@ -57,7 +57,4 @@ def main(a: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main(parse())
-    except (OSError, RuntimeError, ValueError) as error:
-        sys.exit(f"error: {error}")
+    run(main, parse, RuntimeError)

@@ -9,9 +9,9 @@ then results.png, and prints the table at the end.
 """
 
 import argparse
-import sys
 from pathlib import Path
 
+from benchmarks.command_line import run
 from benchmarks.layers.kinds import KINDS
 from benchmarks.layers.measurement import LENGTHS, WIDTHS, Settings, benchmark_layers
 from benchmarks.layers.report import table, write_picture, write_tables
@@ -49,7 +49,4 @@ def main(a: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main(parse())
-    except (OSError, RuntimeError, ValueError) as error:
-        sys.exit(f"error: {error}")
+    run(main, parse, RuntimeError)

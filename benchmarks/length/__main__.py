@@ -8,9 +8,9 @@ and table.md into --output after each length, and results.png at the end.
 """
 
 import argparse
-import sys
 from pathlib import Path
 
+from benchmarks.command_line import run
 from benchmarks.length.measurement import WORK, Plan, benchmark_length
 from benchmarks.length.report import picture, table
 from benchmarks.report import Results
@@ -47,7 +47,4 @@ def main(a: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main(parse())
-    except (OSError, RuntimeError, ValueError) as error:
-        sys.exit(f"error: {error}")
+    run(main, parse, RuntimeError)

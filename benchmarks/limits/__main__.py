@@ -11,10 +11,10 @@ prepared so: the model's own test text says which it is.
 """
 
 import argparse
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from benchmarks.command_line import run
 from benchmarks.limits.gender import gender_table, measure_gender
 from benchmarks.limits.noise_curves import draw_noise, measure_noise, noise_table
 from benchmarks.limits.odd_sources import measure_sources, sources_table
@@ -124,7 +124,4 @@ def main(a: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main(parse())
-    except (ImportError, OSError, ValueError) as error:
-        sys.exit(f"error: {error}")
+    run(main, parse)

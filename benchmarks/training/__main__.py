@@ -7,9 +7,9 @@ table.md and results.png into --output after each setting, and prints the table 
 """
 
 import argparse
-import sys
 from pathlib import Path
 
+from benchmarks.command_line import run
 from benchmarks.training.contestants import KINDS
 from benchmarks.training.measurement import SHAPES, Settings, benchmark_training
 from benchmarks.training.report import table, write_report
@@ -44,7 +44,4 @@ def main(a: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main(parse())
-    except (OSError, RuntimeError, ValueError) as error:
-        sys.exit(f"error: {error}")
+    run(main, parse, RuntimeError)

@@ -10,9 +10,9 @@ done. Writes results.json, table.md and table.png into --output after each run.
 
 import argparse
 import shutil
-import sys
 from pathlib import Path
 
+from benchmarks.command_line import run
 from benchmarks.levers import Plan, budget_of, compare_levers
 from benchmarks.machine import software
 from benchmarks.report import Results
@@ -89,7 +89,4 @@ def forget_states(run: RunFolder) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main(parse())
-    except (OSError, RuntimeError, ValueError) as error:
-        sys.exit(f"error: {error}")
+    run(main, parse, RuntimeError)
