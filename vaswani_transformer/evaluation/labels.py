@@ -1,10 +1,9 @@
 """Measure a model that gives labels on test sets, for `evaluation.json`."""
 
-import dataclasses
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from numpy.typing import NDArray
@@ -22,12 +21,24 @@ from ..data.examples import LabelledTexts, examples_of, with_labels
 from ..data.sources.corpus import Corpus
 from ..files.checksums import verify
 from ..recipe import Recipe
+from .bleu import MetricResult
 from .label_scores import require_scorers, score_labels
 
 _MODELS = {"classification": AutoModelForSequenceClassification, "tagging": AutoModelForTokenClassification}
 
 
-def score_test_sets(recipe: Recipe, folder: Path, test_sets: Mapping[str, Corpus]) -> tuple[PreTrainedModel, list[dict[str, Any]]]:
+class LabelScores(NamedTuple):
+    """The scores of some texts, how many labels they have, and both sides as text."""
+
+    labels: int
+    seconds: float
+    texts: list[str]
+    references: list[str]
+    predictions: list[str]
+    metrics: dict[str, MetricResult]
+
+
+def score_test_sets(recipe: Recipe, folder: Path, test_sets: Mapping[str, Corpus]) -> tuple[PreTrainedModel, dict[str, LabelScores]]:
     """Label and score some corpora with a model on disk.
 
     Args:
@@ -36,7 +47,7 @@ def score_test_sets(recipe: Recipe, folder: Path, test_sets: Mapping[str, Corpus
         test_sets: the corpora by name.
 
     Returns:
-        The model, and for each test set what `evaluation.json` holds of it.
+        The model, and the scores of each test set by its name.
 
     Raises:
         ImportError: a package that scores the task is not installed.
@@ -51,12 +62,12 @@ def score_test_sets(recipe: Recipe, folder: Path, test_sets: Mapping[str, Corpus
     labels = tuple(model.config.id2label[number] for number in range(model.config.num_labels))
     examples = examples_of(recipe, labels)
     assert isinstance(examples, LabelledTexts)
-    return model, [_scored(recipe, model, tokenizer, examples, name, corpus) for name, corpus in test_sets.items()]
+    return model, {name: _scored(recipe, model, tokenizer, examples, corpus) for name, corpus in test_sets.items()}
 
 
 def _scored(
-    recipe: Recipe, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, examples: LabelledTexts, name: str, corpus: Corpus
-) -> dict[str, Any]:
+    recipe: Recipe, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, examples: LabelledTexts, corpus: Corpus
+) -> LabelScores:
     pairs = list(with_labels(corpus.pairs(recipe.data.root, recipe.columns_of(corpus))))
     started = time.perf_counter()
     sources, targets = examples.ids(pairs, tokenizer)
@@ -65,17 +76,14 @@ def _scored(
     count = len(examples.labels)
     references, predictions = ([[examples.labels[n % count] for n in numbers] for numbers in side] for side in (targets, found))
     scores = score_labels(recipe.task, examples.labels, references, predictions)
-    return {
-        "name": name,
-        "pairs": len(pairs),
-        "labels": sum(map(len, references)),
-        "seconds": seconds,
-        "corpus": {key: value for key, value in dataclasses.asdict(corpus).items() if value is not None},
-        "texts": [examples.text(pair) for pair in pairs],
-        "references": [" ".join(each) for each in references],
-        "predictions": [" ".join(each) for each in predictions],
-        "metrics": {metric: result._asdict() for metric, result in scores.items()},
-    }
+    return LabelScores(
+        labels=sum(map(len, references)),
+        seconds=seconds,
+        texts=[examples.text(pair) for pair in pairs],
+        references=[" ".join(each) for each in references],
+        predictions=[" ".join(each) for each in predictions],
+        metrics=scores,
+    )
 
 
 @torch.inference_mode()

@@ -21,7 +21,7 @@ from ..recipe import Recipe, load_recipe
 from ..run_folder import RunFolder
 from ..translation.loading import load_checkpoint, local_folder
 from ..translation.translate import translate
-from .bleu import METRICS, score
+from .bleu import METRICS, MetricResult, score
 from .copied_share import copied_facts
 from .label_scores import require_scorers
 from .labels import score_test_sets
@@ -91,21 +91,20 @@ def evaluate_run(
         if count_copied:
             raise ValueError(f"What is copied is counted in translations, and {run.path} has `task: {recipe.task}`; leave that out.")
         evaluate = _evaluate_labels if recipe.facts.labels else _evaluate_noise if recipe.task == "pretraining" else _evaluate_texts
-        evaluation = evaluate(run, recipe, test_sets, published, progress, generate_kwargs) | of_the_run
-        write_json(run.evaluation, evaluation)
-        return evaluation
-    evaluation = evaluate_model(
-        run.averaged,
-        test_sets,
-        languages=recipe.languages,
-        root=Path(recipe.data.root),
-        batch_tokens=recipe.validation.batch_tokens,
-        lowercase=recipe.validation.lowercase,
-        published=published,
-        progress=progress,
-        count_copied=recipe.validation.count_copied if count_copied is None else count_copied,
-        **generate_kwargs,
-    )
+        evaluation = evaluate(run, recipe, test_sets, published, progress, generate_kwargs)
+    else:
+        evaluation = evaluate_model(
+            run.averaged,
+            test_sets,
+            languages=recipe.languages,
+            root=Path(recipe.data.root),
+            batch_tokens=recipe.validation.batch_tokens,
+            lowercase=recipe.validation.lowercase,
+            published=published,
+            progress=progress,
+            count_copied=recipe.validation.count_copied if count_copied is None else count_copied,
+            **generate_kwargs,
+        )
     evaluation |= of_the_run
     write_json(run.evaluation, evaluation)
     return evaluation
@@ -134,21 +133,17 @@ def _evaluate_texts(
         read = examples.cut(sources, tokenizer)
         settings = {"batch_tokens": recipe.validation.batch_tokens, "progress": progress, "copy_items": None, **generate_kwargs}
         written = translate(model, tokenizer, read, **settings)
-        results.append({
+        measured = {
             "name": name,
             "pairs": len(pairs),
             "cut": sum(short != whole for short, whole in zip(read, sources, strict=True)),
             "seconds": round(time.perf_counter() - started, 3),
-            "corpus": {key: value for key, value in dataclasses.asdict(corpus).items() if value is not None},
-            "source_sha256": text_sha256(sources),
-            "reference_sha256": text_sha256(pair.target for pair in pairs),
-            "metrics": {metric: result._asdict() for metric, result in score_texts(recipe.task, written, right).items()},
-            "samples": [
-                {"source": sources[i], "reference": " / ".join(right[i]), "prediction": written[i]}
-                for i in spread_evenly(len(pairs), SAMPLES)
-            ],
-            "published": [entry._asdict() for entry in published if entry.test_set == name],
-        })  # fmt: skip
+        }
+        compared = _compared(corpus, sources, [pair.target for pair in pairs], score_texts(recipe.task, written, right))
+        samples = [
+            {"source": sources[i], "reference": " / ".join(right[i]), "prediction": written[i]} for i in spread_evenly(len(pairs), SAMPLES)
+        ]
+        results.append(measured | compared | {"samples": samples, "published": _published(published, name)})
     return {
         **_of_a_task(recipe, run, model, results),
         "decoding": decoding_settings(model, generate_kwargs),
@@ -177,23 +172,17 @@ def _evaluate_noise(
         texts = [pair.source for pair in corpus.pairs(recipe.data.root, recipe.columns_of(corpus))]
         started = time.perf_counter()
         found = score_noise(recipe, model, tokenizer, texts)
-        results.append({
+        measured = {
             "name": name,
             "pairs": len(texts),
             "labels": found.tokens,
             "perplexity": found.perplexity,
             "seconds": round(time.perf_counter() - started, 3),
-            "corpus": {key: value for key, value in dataclasses.asdict(corpus).items() if value is not None},
-            "source_sha256": text_sha256(texts),
-            "reference_sha256": text_sha256(texts),
-            "metrics": {metric: result._asdict() for metric, result in found.metrics.items()},
-            "samples": [
-                {"source": tokenizer.decode(found.sources[i]), "reference": tokenizer.decode(found.targets[i]),
-                 "prediction": tokenizer.decode(found.predictions[i])}
-                for i in spread_evenly(len(texts), SAMPLES)
-            ],
-            "published": [entry._asdict() for entry in published if entry.test_set == name],
-        })  # fmt: skip
+        }
+        sides = {"source": found.sources, "reference": found.targets, "prediction": found.predictions}
+        samples = [{side: tokenizer.decode(ids[i]) for side, ids in sides.items()} for i in spread_evenly(len(texts), SAMPLES)]
+        compared = _compared(corpus, texts, texts, found.metrics)
+        results.append(measured | compared | {"samples": samples, "published": _published(published, name)})
     return _of_a_task(recipe, run, model, results)
 
 
@@ -224,14 +213,16 @@ def _evaluate_labels(
         refused = ", ".join(f"`{name}`" for name in generate_kwargs)
         raise ValueError(f"{refused}: {run.path} has `task: {recipe.task}`, which gives labels and searches for no text; leave it out.")
     _check_published(published, test_sets, tuple(recipe.facts.metrics))
-    model, results = score_test_sets(recipe, run.averaged, test_sets)
-    for result in results:
-        texts, references, predictions = (result.pop(side) for side in ("texts", "references", "predictions"))
-        result |= {"source_sha256": text_sha256(texts), "reference_sha256": text_sha256(references)}
-        result["samples"] = [
+    model, scored = score_test_sets(recipe, run.averaged, test_sets)
+    results = []
+    for name, found in scored.items():
+        texts, references, predictions = found.texts, found.references, found.predictions
+        measured = {"name": name, "pairs": len(texts), "labels": found.labels, "seconds": found.seconds}
+        samples = [
             {"source": texts[i], "reference": references[i], "prediction": predictions[i]} for i in spread_evenly(len(texts), SAMPLES)
         ]
-        result["published"] = [entry._asdict() for entry in published if entry.test_set == result["name"]]
+        compared = _compared(test_sets[name], texts, references, found.metrics)
+        results.append(measured | compared | {"samples": samples, "published": _published(published, name)})
     return _of_a_task(recipe, run, model, results)
 
 
@@ -280,7 +271,7 @@ def evaluate_model(
     for name, pairs in texts.items():
         hypotheses, measured = _translate(model, tokenizer, pairs, targets[name], settings)
         compared = _compare(hypotheses, pairs, test_sets[name], targets[name], lowercase)
-        results.append({"name": name} | measured | compared | {"published": [e._asdict() for e in published if e.test_set == name]})
+        results.append({"name": name} | measured | compared | {"published": _published(published, name)})
         if count_copied:
             results[-1]["copied"] = copied_facts([pair.source for pair in pairs], [pair.target for pair in pairs], hypotheses)
     return {
@@ -367,16 +358,25 @@ def _compare(
         tokenized=corpus.tokenized,
         lowercase=lowercase,
     )
+    samples = [
+        {"source": pairs[i].source, "reference": pairs[i].target, "translation": hypotheses[i]} for i in spread_evenly(len(pairs), SAMPLES)
+    ]
+    return _compared(corpus, [pair.source for pair in pairs], references, scores) | {"samples": samples}
+
+
+def _compared(corpus: Corpus, sources: Iterable[str], references: Iterable[str], scores: Mapping[str, MetricResult]) -> dict[str, Any]:
+    """What is recorded of a test set for every task: the corpus, hashes of both sides, scores."""
     return {
         "corpus": {key: value for key, value in dataclasses.asdict(corpus).items() if value is not None},
-        "source_sha256": text_sha256(pair.source for pair in pairs),
+        "source_sha256": text_sha256(sources),
         "reference_sha256": text_sha256(references),
         "metrics": {metric: result._asdict() for metric, result in scores.items()},
-        "samples": [
-            {"source": pairs[i].source, "reference": pairs[i].target, "translation": hypotheses[i]}
-            for i in spread_evenly(len(pairs), SAMPLES)
-        ],
     }
+
+
+def _published(published: Sequence[PublishedScore], test_set: str) -> list[dict[str, Any]]:
+    """Others' scores on one test set."""
+    return [entry._asdict() for entry in published if entry.test_set == test_set]
 
 
 def spread_evenly(total: int, wanted: int) -> list[int]:
