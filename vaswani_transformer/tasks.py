@@ -55,3 +55,8 @@ TASKS: dict[TaskName, Task] = {
     "tagging": Task({"accuracy": "accuracy", "entity_f1": "entity F1"}, TAGGED, True, "token-classification"),
     "pretraining": Task({"accuracy": "accuracy"}, UNLABELLED, False, "fill-mask"),
 }
+
+
+def score_titles() -> dict[str, str]:
+    """What people call the scores of all tasks, by their names in the log; of each task the one that ranks checkpoints first."""
+    return {name: title for task in TASKS.values() for name, title in (task.metrics | task.also).items()}

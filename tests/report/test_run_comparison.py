@@ -35,6 +35,24 @@ def test_scores_are_means_over_the_seeds(tmp_path: Path) -> None:
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_task_is_compared_by_its_own_scores(tmp_path: Path) -> None:
+    labels = [_run(tmp_path / name) for name in "ab"]
+    for run, accuracy in zip(labels, (80.0, 90.0), strict=True):
+        records = [
+            {"kind": "train", "update": 5, "target_tokens": 64},
+            {"kind": "validation", "update": 5, "accuracy": accuracy, "macro_f1": 70.0},
+        ]
+        run.log.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    assert compare_runs({"all labels": labels}).splitlines() == [
+        "| runs | updates | target tokens | accuracy | macro F1 | seeds |",
+        "|---|---:|---:|---:|---:|---:|",
+        "| all labels | 5 | 64 | 85.00 ± 7.07 | 70.00 ± 0.00 | 2 |",
+    ]
+    sentence = "The runs of 'a' are scored by accuracy, macro F1, and those of 'b' by BLEU, chrF; compare runs of one task"
+    with pytest.raises(ValueError, match=sentence):
+        compare_runs({"a": labels, "b": [_run(tmp_path / "c", 1)]})
+
+
 def test_what_has_no_validation_is_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no validation yet"):
         compare_runs({"a": [_run(tmp_path / "a")]})

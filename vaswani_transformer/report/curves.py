@@ -15,7 +15,7 @@ from matplotlib.ticker import EngFormatter, LogFormatter, StrMethodFormatter
 
 from ..files.atomic_file import write_bytes
 from ..files.json_files import read_json_lines
-from ..tasks import TASKS
+from ..tasks import score_titles
 
 _TRAINING, _VALIDATION, _FAINT = "#5b84b1", "#c44e52", "#b9cbe0"
 _FEW = 25
@@ -83,16 +83,16 @@ def draw_course(records: Sequence[dict[str, Any]], title: str = "") -> Figure:
     return figure
 
 
-def draw_comparison(curves: Mapping[str, Points]) -> Figure:
-    """BLEU on the validation set over target tokens seen, a line for each name."""
+def draw_comparison(curves: Mapping[str, Points], title: str = "BLEU") -> Figure:
+    """The score called `title` on the validation set over target tokens seen, a line for each name."""
     figure = Figure(figsize=(6.4, 4.2), dpi=150, layout=ConstrainedLayoutEngine())
     FigureCanvasAgg(figure)
     axes = figure.subplots()
     for name, points in curves.items():
         (line,) = axes.plot(*zip(*points, strict=True), marker=".", linewidth=1.6)
         axes.annotate(f" {name}", points[-1], color=line.get_color(), va="center", fontsize="small", parse_math=False)
-    axes.set_title("BLEU on the validation set", loc="left", fontweight="bold")
-    axes.set_ylabel("sacreBLEU (points of 100)")
+    axes.set_title(f"{title[0].upper()}{title[1:]} on the validation set", loc="left", fontweight="bold")
+    axes.set_ylabel(f"{'sacreBLEU' if title == 'BLEU' else title} (points of 100)")
     axes.margins(x=0.2)
     _finish(axes, "target tokens seen")
     return figure
@@ -166,8 +166,7 @@ def _loss_panel(axes: Axes, training: Points, validation: Points, smoothed: Poin
 
 def _scores(records: Sequence[dict[str, Any]]) -> dict[str, Points]:
     """The scores of a task, by their titles, the one that ranks checkpoints first."""
-    titles = {name: title for task in TASKS.values() for name, title in (task.metrics | task.also).items()}
-    found = {title: _series(records, "validation", name) for name, title in titles.items()}
+    found = {title: _series(records, "validation", name) for name, title in score_titles().items()}
     return {title: points for title, points in found.items() if points}
 
 

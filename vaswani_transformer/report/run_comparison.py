@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from ..files.json_files import read_json_lines
 from ..run_folder import RunFolder
+from ..tasks import score_titles
 from .curves import draw_comparison, write_png
 from .markdown import text
 
@@ -16,9 +17,9 @@ class Point(NamedTuple):
 
     update: int
     target_tokens: int
-    """Target tokens seen in training by then."""
-    bleu: float
-    chrf: float
+    """Target tokens, or labels, seen in training by then."""
+    scores: dict[str, float]
+    """By their names in the log."""
 
 
 def validations(run: RunFolder) -> list[Point]:
@@ -35,35 +36,55 @@ def validations(run: RunFolder) -> list[Point]:
         if record["kind"] == "train":
             tokens = record["target_tokens"]
         elif record["kind"] == "validation":
-            if "bleu" not in record:
-                raise ValueError(f"{run.log} has no BLEU: the runs of translators are compared; look at another task with vaswani report.")
-            found[record["update"]] = Point(record["update"], tokens, record["bleu"], record["chrf"])
+            scores = {name: record[name] for name in score_titles() if name in record}
+            found[record["update"]] = Point(record["update"], tokens, scores)
     if not found:
         raise ValueError(f"{run.log} holds no validation yet; train longer or lower `training.validate_every`.")
     return [found[update] for update in sorted(found)]
 
 
 def compare_runs(groups: Mapping[str, Sequence[RunFolder]], picture: Path | None = None) -> str:
-    """A table in Markdown, one row for each group and validation, and the same as curves.
+    """A table in Markdown, one row for each group and validation, and the first score of the task as curves.
 
     Args:
         groups: by name, runs that differ only in their seed; scores are means over the runs that were validated at that update.
         picture: a PNG file to write.
+
+    Raises:
+        FileNotFoundError, ValueError: as `validations`; or the runs have other tasks, and so other scores.
     """
-    lines = ["| runs | updates | target tokens | BLEU | chrF | seeds |", "|---|---:|---:|---:|---:|---:|"]
+    points = {name: [point for run in runs for point in validations(run)] for name, runs in groups.items()}
+    titles = _common_titles(points)
+    first, *_ = titles
+    lines = [
+        f"| runs | updates | target tokens | {' | '.join(titles.values())} | seeds |",
+        f"|---|---:|---:|{'---:|' * len(titles)}---:|",
+    ]
     curves: dict[str, list[tuple[int, float]]] = {}
-    for name, runs in groups.items():
+    for name, found in points.items():
         by_update: dict[int, list[Point]] = {}
-        for point in (point for run in runs for point in validations(run)):
+        for point in found:
             by_update.setdefault(point.update, []).append(point)
-        for update, points in sorted(by_update.items()):
-            tokens = round(statistics.mean(point.target_tokens for point in points))
-            bleu, chrf = (_mean([getattr(point, score) for point in points]) for score in ("bleu", "chrf"))
-            lines.append(f"| {text(name)} | {update:,} | {tokens:,} | {bleu} | {chrf} | {len(points)} |")
-            curves.setdefault(name, []).append((tokens, statistics.mean(point.bleu for point in points)))
+        for update, same in sorted(by_update.items()):
+            tokens = round(statistics.mean(point.target_tokens for point in same))
+            means = " | ".join(_mean([point.scores[score] for point in same]) for score in titles)
+            lines.append(f"| {text(name)} | {update:,} | {tokens:,} | {means} | {len(same)} |")
+            curves.setdefault(name, []).append((tokens, statistics.mean(point.scores[first] for point in same)))
     if picture is not None:
-        write_png(draw_comparison(curves), picture)
+        write_png(draw_comparison(curves, titles[first]), picture)
     return "\n".join(lines)
+
+
+def _common_titles(points: Mapping[str, Sequence[Point]]) -> dict[str, str]:
+    """The scores that all validations have, by their names in the log, and what people call them."""
+    known = score_titles()
+    kinds = {tuple(point.scores): name for name, found in points.items() for point in found}
+    (wanted, first), *others = kinds.items()
+    if others:
+        odd, name = others[0]
+        here, there = (", ".join(known[score] for score in scores) for scores in (wanted, odd))
+        raise ValueError(f"The runs of {first!r} are scored by {here}, and those of {name!r} by {there}; compare runs of one task.")
+    return {score: known[score] for score in wanted}
 
 
 def _mean(values: Sequence[float]) -> str:
