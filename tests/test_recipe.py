@@ -97,6 +97,7 @@ def test_scientific_notation_is_a_number(recipe_file: Path) -> None:
         ("training.learning_rate_scale=.nan", "`learning_rate_scale` must be above 0, not nan"),
         ("training.learning_rate_scale=fast", "`training.learning_rate_scale` must be a number, not 'fast'"),
         ("training.weight_decay=-0.1", "`weight_decay` must be at least 0, not -0.1"),
+        ("training.both_directions_epochs=-2", "`both_directions_epochs` must be at least 0, not -2"),
         ("training.r_drop=-1", "`r_drop` must be at least 0, not -1"),
         ("training.ema_decay=1", r"`ema_decay` must lie between 0 and 1 \(both excluded\), not 1.0"),
         ("training.ema_decay=.nan", "`ema_decay` must lie between 0 and 1"),

@@ -241,6 +241,10 @@ class TrainingSettings:
     `word_dropout` is the probability with which a token of the source, or of the target that the decoder reads, is left out (Sennrich and
     Zhang, 2019): `<pad>` takes its place, or `<unk>` where the tokenizer has one. Special tokens stay, and all tokens are predicted.
 
+    In the first `both_directions_epochs` epochs, half of the pairs are turned: the model also learns to translate the target language into
+    the source language, and only then the wanted direction alone (Ding, Wu and Tao, 2021). An even number gives every pair in both
+    directions equally often. Nothing marks the direction; the language of the source tells it.
+
     `weight_decay` is AdamW's (Loshchilov and Hutter, 2019): an update multiplies every matrix, embeddings included, by
     1 - learning rate * `weight_decay`. Biases and LayerNorm do not decay.
 
@@ -261,6 +265,7 @@ class TrainingSettings:
     label_smoothing: float = 0.1
     r_drop: float = 0.0
     word_dropout: float = 0.0
+    both_directions_epochs: int = 0
     parallel_heads: int = 1
     max_gradient_norm: float | None = None
     precision: Literal["float32", "bfloat16", "float16"] = "float32"
@@ -285,7 +290,7 @@ class TrainingSettings:
         if self.updates is not None and self.epochs is not None:
             raise ValueError("give `updates` or `epochs`, not both; take one out (or set it to null).")
         require_at_least(self, self.average_checkpoints, "keep_last_checkpoints")
-        require_at_least(self, 0, "seed", "keep_best_checkpoints", "weight_decay", "r_drop")
+        require_at_least(self, 0, "seed", "keep_best_checkpoints", "weight_decay", "r_drop", "both_directions_epochs")
         require_above_zero(self, "learning_rate_scale", "adam_epsilon", "max_gradient_norm")
         if not 0 <= self.cooldown_share <= 1:
             raise ValueError(f"`cooldown_share` is a share of all updates, from 0 to 1, not {self.cooldown_share}.")
@@ -444,6 +449,8 @@ class Recipe:
         if "vocab_size" in self.model:
             raise ValueError("`model.vocab_size` is decided by the tokenizer; set `tokenizer.vocab_size`.")
         self._check_heads()
+        if self.training.both_directions_epochs:
+            self._check_directions()
         if self.init_from is not None:
             self._check_fine_tuning()
             return
@@ -571,6 +578,20 @@ class Recipe:
             raise ValueError(
                 "a frozen backbone translates the same after every update, so BLEU cannot tell which checkpoint is best; set "
                 "`training.best_checkpoint_metric: loss`."
+            )
+
+    def _check_directions(self) -> None:
+        name = "training.both_directions_epochs"
+        if self.task != "translation" or self.target_languages or self.source_language == self.target_language:
+            raise ValueError(
+                f"`{name}` turns the pairs of two languages, and this recipe does not translate between just two; leave it out."
+            )
+        if self.training.parallel_heads > 1:
+            raise ValueError(f"`training.parallel_heads` learn to propose texts of the wanted direction only; leave them or `{name}` out.")
+        if self.batching.source_tokens != self.batching.target_tokens:
+            raise ValueError(
+                f"`{name}` makes sources of targets, so `batching.source_tokens` and `batching.target_tokens` must be equal, and they are "
+                f"{self.batching.source_tokens} and {self.batching.target_tokens}."
             )
 
     def _check_fine_tuning(self) -> None:

@@ -10,6 +10,7 @@ import pytest
 from tokenizers import Tokenizer, models
 from transformers import PreTrainedTokenizerFast
 
+from vaswani_transformer import VaswaniConfig
 from vaswani_transformer.data.batching import BatchStream
 from vaswani_transformer.data.bpe_dropout import ResegmentedCorpus
 from vaswani_transformer.files.json_files import read_json, read_json_lines
@@ -20,7 +21,7 @@ from vaswani_transformer.training import update as update_module
 from vaswani_transformer.training.engine import train
 from vaswani_transformer.training.preparation import open_prepared_data, prepare_data
 from vaswani_transformer.training.rehearsal import describe, rehearse
-from vaswani_transformer.training.update import resegment
+from vaswani_transformer.training.update import drawn_corpus
 
 RATE = 0.3
 
@@ -103,7 +104,7 @@ def test_shares_of_ranks_make_the_whole(make: Callable[..., Recipe], run: RunFol
     batching = recipe.batching
 
     def stream(ranks: int) -> tuple[ResegmentedCorpus, BatchStream]:
-        found = resegment(recipe, data.train, data.tokenizer, ranks)
+        found = drawn_corpus(recipe, VaswaniConfig(), data.train, data.tokenizer, ranks)
         assert found is not None
         lengths = data.train.source_lengths, data.train.target_lengths
         budgets = {"source_tokens": batching.source_tokens, "target_tokens": batching.target_tokens, "micro_batches": 4}
@@ -127,7 +128,7 @@ def test_shares_of_ranks_make_the_whole(make: Callable[..., Recipe], run: RunFol
 def test_two_micro_batches_that_meet_in_an_update_have_their_own_epochs(make: Callable[..., Recipe], run: RunFolder) -> None:
     recipe = make()
     data = prepare_data(recipe, run)
-    again = resegment(recipe, data.train, data.tokenizer, 1)
+    again = drawn_corpus(recipe, VaswaniConfig(), data.train, data.tokenizer, 1)
     assert again is not None
     stream = BatchStream(*again.lengths(0), source_tokens=256, target_tokens=256, micro_batches=3, lengths_of=again.lengths)
     updates = [update for update in range(12) if len(set(stream.epochs(update))) == 2]

@@ -33,7 +33,7 @@ from .progress import ProgressDisplay, TrainingLog
 from .sharding import ShardedLoss, is_sharded
 from .state import Totals, TrainState, Validation, load_state, newest_state, save_state
 from .task_parts import build_loss, build_validator
-from .update import UpdateOutcome, Updater, resegment
+from .update import UpdateOutcome, Updater, drawn_corpus
 from .watch import Watch
 from .weight_average import WeightAverage
 
@@ -123,8 +123,8 @@ class Training:
             module, optimizer = trained, accelerator.prepare_optimizer(self.adam)
         decay = self.settings.ema_decay
         self.average = None if decay is None else WeightAverage(self.trained, decay)
-        resegmented = resegment(recipe, data.train, data.tokenizer, accelerator.num_processes)
-        self.updater = Updater(recipe, self.model.config, data.train, accelerator, module, optimizer, resegmented)
+        drawn = drawn_corpus(recipe, self.model.config, data.train, data.tokenizer, accelerator.num_processes)
+        self.updater = Updater(recipe, self.model.config, data.train, accelerator, module, optimizer, drawn)
         self.settings = self.updater.settings
         self.epochs = recipe.training.epochs
         self.validator = build_validator(recipe, data)

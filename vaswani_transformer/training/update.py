@@ -14,6 +14,7 @@ from transformers import PreTrainedTokenizerBase
 
 from ..configuration_vaswani import VaswaniConfig
 from ..data.batching import BatchStream, collate
+from ..data.both_directions import DrawnCorpus, TurnedCorpus
 from ..data.bpe_dropout import ResegmentedCorpus
 from ..data.encoding import EncodedCorpus, TokenPairs
 from ..data.noise import NoisedCorpus
@@ -50,7 +51,7 @@ class Updater:
         accelerator: Accelerator,
         module: nn.Module,
         optimizer: AcceleratedOptimizer,
-        resegmented: ResegmentedCorpus | NoisedCorpus | None = None,
+        drawn: DrawnCorpus | None = None,
     ) -> None:
         """
         Args:
@@ -60,7 +61,7 @@ class Updater:
             accelerator: gives ranks, device, precision.
             module: a `TranslationLoss`, as `accelerator.prepare` returned it.
             optimizer: likewise.
-            resegmented: `corpus` with BPE-dropout, see `resegment`.
+            drawn: `corpus` with what every epoch draws anew, see `drawn_corpus`.
 
         Raises:
             ValueError: the ranks cannot share the micro-batches of an update evenly.
@@ -76,7 +77,7 @@ class Updater:
         """Of the map of a model without a decoder."""
         self.passes = 2 if recipe.training.r_drop else 1
         batching = recipe.batching
-        self.resegmented = resegmented
+        self.drawn = drawn
         self.stream = BatchStream(
             corpus.source_lengths,
             corpus.target_lengths,
@@ -86,7 +87,7 @@ class Updater:
             seed=recipe.training.seed,
             groups=corpus.languages,
             temperature=batching.temperature,
-            lengths_of=None if resegmented is None else resegmented.lengths,
+            lengths_of=None if drawn is None else drawn.lengths,
             mixed_lengths=batching.mixed_lengths,
         )
         self.settings = recipe.training.in_updates(self.stream.updates_in)
@@ -135,7 +136,7 @@ class Updater:
         share = self.ranks / target_tokens
         epochs = self.stream.epochs(update - 1)
         for number in range(self.rank, len(plan), self.ranks):
-            corpus, pairs = self._segmented(plan[number], epochs[number])
+            corpus, pairs = self._drawn_pairs(plan[number], epochs[number])
             batch = load_batch(corpus, pairs, self.pad_token_id, self.accelerator.device)
             torch.manual_seed(_seed(self.settings.seed, update, number))
             is_last = number + self.ranks >= len(plan)
@@ -146,11 +147,11 @@ class Updater:
             losses[number] = torch.stack([result.smoothed.detach(), result.plain])
         return losses
 
-    def _segmented(self, pairs: np.ndarray, epoch: int) -> tuple[TokenPairs, np.ndarray]:
-        """Where to load some pairs from as this epoch cuts them, and their numbers there."""
-        if self.resegmented is None:
+    def _drawn_pairs(self, pairs: np.ndarray, epoch: int) -> tuple[TokenPairs, np.ndarray]:
+        """Where to load some pairs from as this epoch draws them, and their numbers there."""
+        if self.drawn is None:
             return self.corpus, pairs
-        return self.resegmented.pairs(pairs, epoch), np.arange(len(pairs))
+        return self.drawn.pairs(pairs, epoch), np.arange(len(pairs))
 
     def _too_large(self, update: int, batch: dict[str, Tensor]) -> str:
         (pairs, source), (_, target) = batch["input_ids"].shape, batch["labels"].shape
@@ -201,24 +202,33 @@ class Updater:
         )
 
 
-def resegment(
-    recipe: Recipe, corpus: EncodedCorpus, tokenizer: PreTrainedTokenizerBase, ranks: int
-) -> ResegmentedCorpus | NoisedCorpus | None:
-    """The corpus with what every epoch draws anew, the noise of a pretraining or BPE-dropout, or `None` without either.
+def drawn_corpus(
+    recipe: Recipe, config: VaswaniConfig, corpus: EncodedCorpus, tokenizer: PreTrainedTokenizerBase, ranks: int
+) -> DrawnCorpus | None:
+    """The corpus with what every epoch draws anew, or `None`: the noise of a pretraining, BPE-dropout, or both directions.
 
     No sentence becomes longer than the corpus was limited to, or than a micro-batch holds.
 
     Raises:
-        ValueError: BPE-dropout does not fit the tokenizer.
+        ValueError: BPE-dropout does not fit the tokenizer, or both directions the vocabularies of the model with this `config`.
     """
+    settings = recipe.training
     if recipe.task == "pretraining":
-        return NoisedCorpus(corpus, tokenizer, recipe.noise, recipe.training.seed)
-    if not recipe.tokenizer.bpe_dropout:
-        return None
-    batching = recipe.batching
-    micro_batches, longest = batching.micro_batches or ranks, corpus.index["max_tokens"]
-    limits = min(longest, batching.source_tokens // micro_batches), min(longest, batching.target_tokens // micro_batches)
-    return ResegmentedCorpus(corpus, tokenizer, rate=recipe.tokenizer.bpe_dropout, seed=recipe.training.seed, limits=limits)
+        return NoisedCorpus(corpus, tokenizer, recipe.noise, settings.seed)
+    drawn: DrawnCorpus | None = None
+    if recipe.tokenizer.bpe_dropout:
+        batching = recipe.batching
+        micro_batches, longest = batching.micro_batches or ranks, corpus.index["max_tokens"]
+        limits = min(longest, batching.source_tokens // micro_batches), min(longest, batching.target_tokens // micro_batches)
+        drawn = ResegmentedCorpus(corpus, tokenizer, rate=recipe.tokenizer.bpe_dropout, seed=settings.seed, limits=limits)
+    if settings.both_directions_epochs:
+        if config.target_vocab_size is not None:
+            raise ValueError(
+                "`training.both_directions_epochs` makes sources of targets, and the model has a vocabulary for each of its languages; "
+                "leave it out."
+            )
+        drawn = TurnedCorpus(corpus, settings.seed, settings.both_directions_epochs, drawn)
+    return drawn
 
 
 def load_batch(corpus: TokenPairs, pairs: np.ndarray, pad_token_id: int, device: torch.device) -> dict[str, Tensor]:
