@@ -34,6 +34,7 @@ LAYERS: list[list[tuple[str, ...]]] = [
     [("drafts",)],
     [("blockwise_search",)],
     [("languages", "sentence_splitting", "search_settings", "copied_items", "task_inputs")],
+    [("answer_windows",)],
     [(
         "modeling_vaswani", "modeling_tasks", "decoding", "constrained_search", "copying",
         "pipeline_text_to_text", "pipeline_translation", "pipeline_question_answering",

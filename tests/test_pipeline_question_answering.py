@@ -18,7 +18,7 @@ from vaswani_transformer import (
     VaswaniForQuestionAnswering,
     train_tokenizer,
 )
-from vaswani_transformer.pipeline_question_answering import probabilities, told
+from vaswani_transformer.answer_windows import probabilities, told
 
 SIZES: dict[str, Any] = {
     "d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2, "decoder_attention_heads": 2,
@@ -124,14 +124,6 @@ def test_an_answer_deep_in_a_long_text_is_found(side: str, tokenizer: PreTrained
         assert answer.pop("score") == pytest.approx(1, abs=1e-6)
         assert answer == {"start": context.index("Zürich"), "end": context.index(" dog"), "answer": "Zürich of  the"}
     assert model.training
-
-
-def test_windows_that_lose_text_are_found_out(ours: QuestionAnsweringPipeline) -> None:
-    """As tokenizers 0.23.1 cuts them: the second window is the last."""
-    places: list[list[tuple[int, int] | None]] = [[None, (0, 5), (5, 10)], [None, (5, 10), (10, 13)]]
-    ours._check_reach(places, "naïve café in")
-    with pytest.raises(RuntimeError, match="lost what follows character 13; update it"):
-        ours._check_reach(places, "naïve café in Zürich")
 
 
 def test_there_may_be_no_answer(tokenizer: PreTrainedTokenizerFast) -> None:

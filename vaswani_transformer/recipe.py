@@ -20,13 +20,16 @@ from .copied_items import wanted_classes
 from .data.sources import AnyCorpus
 from .data.sources.corpus import Corpus, require_language_code
 from .licences import Licences, licences_of
+from .search_settings import LONGEST_ANSWER, LONGEST_QUESTION
 from .shipped_recipes import shipped_recipes
 from .strict_yaml import apply_override, parse, plain, read_mapping, require_above_zero, require_at_least, unknown_key, unknown_value
-from .tasks import TASKS, Task, TaskName
+from .tasks import MARKING, TASKS, Task, TaskName
 
 _RATES_OF_DROPOUT = ("dropout", "attention_dropout", "activation_dropout")
 _OF_A_HEAD = ("classifier_dropout", "classifier_pooling")
 """Fields of the configuration that say how a model is read, and not what the encoder is."""
+_BESIDE_A_PAIR = 2
+"""Tokens that a tokenizer adds to two texts: `</s>` after each."""
 _EPOCHS, _UPDATES = "`training.epochs`", "`training.updates`"
 _TOKENS = "`batching.source_tokens` and `batching.target_tokens`, in tokens of an update over all devices"
 _RATE = "`training.learning_rate_scale`, which multiplies the paper's schedule"
@@ -55,7 +58,7 @@ _SYNONYMS = {
 }
 """Other toolkits' names of settings, and their keys here."""
 
-CheckpointMetric = Literal["bleu", "loss", "rougeL", "rouge1", "rouge2", "exact_match", "accuracy", "macro_f1", "entity_f1"]
+CheckpointMetric = Literal["bleu", "loss", "rougeL", "rouge1", "rouge2", "exact_match", "f1", "accuracy", "macro_f1", "entity_f1"]
 """The score by which validations are ranked."""
 
 
@@ -412,6 +415,34 @@ class NoiseSettings:
 
 
 @dataclass(frozen=True)
+class AnswerSettings:
+    """How `task: question_answering` answers.
+
+    With `text`, encoder and decoder write the answer, and a question stands at the end of its text. With `span`, the encoder marks the
+    answer in a context, by a score for each token as its first and as its last (Devlin et al., 2019, section 4.2); corpora then say where
+    in the context an answer stands.
+
+    All others are for `span`. A context that does not fit beside its question into `batching.max_sentence_tokens` is cut into windows,
+    which share `overlap` tokens of the context: by default 128, or half of the room where that is less. A question is cut after
+    `longest_question` tokens. `longest` is the most tokens of an answer that is looked for. `may_be_none` lets the model say that there is
+    no answer, as in SQuAD 2.0; without it, a question without an answer is an error. The trained model's pipeline has the same settings.
+    """
+
+    kind: Literal["text", "span"] = "text"
+    overlap: int | None = None
+    longest: int = LONGEST_ANSWER
+    longest_question: int = LONGEST_QUESTION
+    may_be_none: bool = False
+
+    def __post_init__(self) -> None:
+        require_at_least(self, 1, "longest", "longest_question")
+        require_at_least(self, 0, "overlap")
+        changed = [f.name for f in dataclasses.fields(self) if f.name != "kind" and getattr(self, f.name) != f.default]
+        if self.kind == "text" and changed:
+            raise ValueError(f"`{changed[0]}` is for answers that are marked in a context; add `kind: span`, or leave it out.")
+
+
+@dataclass(frozen=True)
 class Recipe:
     """Everything that decides the outcome of an experiment.
 
@@ -422,7 +453,8 @@ class Recipe:
 
     `task` decides what an example is, what the model is and how it is scored; all else is the same for every task. `summarization` and
     `question_answering` write text, as translation does, and cut a source of more than `batching.max_sentence_tokens`. `classification`
-    gives a text one label, `tagging` each word of a text. `pretraining` undoes `noise`.
+    gives a text one label, `tagging` each word of a text. `pretraining` undoes `noise`. `answers` says whether `question_answering` writes
+    its answers or marks them in a context.
     """
 
     name: str
@@ -439,6 +471,7 @@ class Recipe:
     validation: ValidationSettings = ValidationSettings()
     task: TaskName = "translation"
     noise: NoiseSettings = NoiseSettings()
+    answers: AnswerSettings = AnswerSettings()
 
     def __post_init__(self) -> None:
         if self.name in ("", ".", "..") or any(mark in self.name for mark in "/\\\0"):
@@ -481,6 +514,10 @@ class Recipe:
             self._check_one_language()
         if self.task != "pretraining" and self.noise != NoiseSettings():
             raise ValueError(f"`noise` is for `task: pretraining`, and this recipe has `task: {self.task}`; leave it out.")
+        if self.task != "question_answering" and self.answers != AnswerSettings():
+            raise ValueError(f"`answers` is for `task: question_answering`, and this recipe has `task: {self.task}`; leave it out.")
+        if self.marks_answers:
+            self._check_windows()
         if self.has_no_decoder:
             self._check_encoder_only()
         if self.task == "pretraining" and self.tokenizer.bpe_dropout:
@@ -506,7 +543,26 @@ class Recipe:
     @property
     def has_no_decoder(self) -> bool:
         """Whether the model is an encoder with a map."""
-        return self.facts.labels or (self.task == "pretraining" and self.noise.kind == "masking")
+        return self.facts.labels or self.marks_answers or (self.task == "pretraining" and self.noise.kind == "masking")
+
+    @property
+    def marks_answers(self) -> bool:
+        """Whether the model marks answers in a context."""
+        return self.answers.kind == "span"
+
+    def most_tokens(self, wanted: int) -> int:
+        """The most tokens of a text: as many as wanted with sinusoids, at most its entries with a learned table of positions."""
+        config = self.model_config()
+        return wanted if config.position_embedding_type == "sinusoidal" else min(wanted, config.max_position_embeddings)
+
+    def _check_windows(self) -> None:
+        """A window must hold the longest question, what it shares with the next one, and more."""
+        size, question, overlap = self.batching.max_sentence_tokens, self.answers.longest_question, self.answers.overlap or 1
+        if size <= question + overlap + _BESIDE_A_PAIR:
+            raise ValueError(
+                f"windows of `batching.max_sentence_tokens: {size}` have no room for a context beside a question of "
+                f"`answers.longest_question: {question}` tokens and `answers.overlap: {overlap}`; raise the first, or lower another."
+            )
 
     def _check_encoder_only(self) -> None:
         """Refuse what only a model that writes text can do."""
@@ -519,7 +575,11 @@ class Recipe:
             "fine_tuning.freeze: [backbone]": "backbone" in self.fine_tuning.freeze,
         }
         if named := [name for name, is_set in unfit.items() if is_set]:
-            raise ValueError(f"`{named[0]}` is for models that write text, and that of `task: {self.task}` writes none; leave it out.")
+            raise ValueError(f"`{named[0]}` is for models that write text, and that of {self._named} writes none; leave it out.")
+
+    @property
+    def _named(self) -> str:
+        return f"`task: {self.task}`" + (" with `answers: {kind: span}`" if self.marks_answers else "")
 
     def _check_labels(self) -> None:
         names = list(self.data.labels.values())
@@ -531,7 +591,7 @@ class Recipe:
     @property
     def facts(self) -> Task:
         """The facts about the recipe's task."""
-        return TASKS[self.task]
+        return MARKING if self.marks_answers else TASKS[self.task]
 
     def _check_languages(self) -> None:
         require_language_code(self, "source_language")

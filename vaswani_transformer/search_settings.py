@@ -1,5 +1,7 @@
 """Refuses, each in one sentence, impossible settings of `generate`, on which a search would fail or which it would silently ignore.
 
+Here are also the limits of a search for an answer that is marked in a context.
+
 This file travels with checkpoints.
 """
 
@@ -25,6 +27,13 @@ NUMBERS = ("length_penalty", "repetition_penalty", "encoder_repetition_penalty",
 
 TOKENS = ("eos_token_id", "pad_token_id", "decoder_start_token_id", "forced_bos_token_id", "forced_eos_token_id",
           "suppress_tokens", "begin_suppress_tokens")  # fmt: skip
+
+LONGEST_WINDOW = 384
+LONGEST_OVERLAP = 128
+LONGEST_QUESTION = 64
+LONGEST_ANSWER = 15
+"""Tokens of a window, question included, of what two windows share, of a question and of an answer, unless the caller says otherwise;
+transformers 4's."""
 
 
 def check_numbers(settings: Mapping[str, Any]) -> None:

@@ -17,6 +17,9 @@ SUMMARIZED = ("text", "summary")
 ANSWERED = ("text", "answer")
 """The columns of a table with texts that end in a question, and its answer, unless a corpus names others."""
 
+MARKED = ("context", "answers")
+"""The columns of a table with answers that are marked in a context; the third one, `question`, has always this name."""
+
 UNLABELLED = ("text", "text")
 """The columns of a table for pretraining, unless a corpus names another."""
 
@@ -56,7 +59,10 @@ TASKS: dict[TaskName, Task] = {
     "pretraining": Task({"accuracy": "accuracy"}, UNLABELLED, False, "fill-mask"),
 }
 
+MARKING = Task({"f1": "F1", "exact_match": "exact match"}, MARKED, False, "question-answering")
+"""Question answering where the encoder marks the answer in a context, and writes none."""
+
 
 def score_titles() -> dict[str, str]:
     """What people call the scores of all tasks, by their names in the log; of each task the one that ranks checkpoints first."""
-    return {name: title for task in TASKS.values() for name, title in (task.metrics | task.also).items()}
+    return {name: title for task in (*TASKS.values(), MARKING) for name, title in (task.metrics | task.also).items()}

@@ -1,6 +1,7 @@
 """A world small enough to train in a second: numbers spelled out in two made-up languages."""
 
 import itertools
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from vaswani_transformer.training import engine
 from vaswani_transformer.training.engine import train
 
 SOURCE = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
+PLACES = ["hall", "yard", "shed", "barn"]
 TARGET = ["null", "eins", "zwei", "drei", "vier", "fuenf", "sechs", "sieben", "acht", "neun"]
 
 
@@ -61,6 +63,42 @@ def make_recipe(corpus: Path) -> Callable[..., Recipe]:
             },
             "search": {"num_beams": 2, "extra_length": 5},
             **(fine or {}),
+        })  # fmt: skip
+
+    return make
+
+
+@pytest.fixture
+def make_answers(tmp_path: Path) -> Callable[..., Recipe]:
+    """Contexts of about 40 words with one place in them, which is the answer; every fifth has none."""
+    for name, count, shift in (("train", 60, 0), ("validation", 20, 100)):
+        asked = []
+        for number in range(shift, shift + count):
+            context = [f"{'no' if i % 2 else 'so'} {(number * 7 + i * 3) % 10}" for i in range(20)]
+            context[(number * 3) % 20] = f"at {PLACES[number % 4]}" if number % 5 else "at rest"
+            text = " ".join([f"day {number}", *context])
+            answers = [{"text": PLACES[number % 4], "answer_start": text.index("at ") + 3}] if number % 5 else []
+            asked.append({"context": text, "qas": [{"question": "where is it", "answers": answers}]})
+        (tmp_path / f"{name}.json").write_text(json.dumps({"data": [{"paragraphs": asked}]}), encoding="utf-8")
+
+    sizes = {"d_model": 16, "encoder_layers": 1, "encoder_ffn_dim": 32, "encoder_attention_heads": 2}
+
+    def make(fine: dict[str, Any] | None = None, **training: Any) -> Recipe:
+        data: dict[str, Any] = {
+            "root": str(tmp_path), "licence": "cc0-1.0",
+            "train": [{"format": "squad", "path": "train.json"}],
+            "validation": {"format": "squad", "path": "validation.json"},
+            "test": {"toy": {"format": "squad", "path": "validation.json"}},
+        }  # fmt: skip
+        settings = {
+            "updates": 8, "warmup_updates": 4, "log_every": 3, "validate_every": 4, "checkpoint_every": 4, "average_checkpoints": 2,
+        }  # fmt: skip
+        return parse_recipe({
+            "name": "toy", "task": "question_answering", "source_language": "en", "data": data, "tokenizer": {"vocab_size": 300},
+            "answers": {"kind": "span", "overlap": 10, "longest": 4, "longest_question": 12, "may_be_none": True},
+            "model": {"preset": "tiny", "dropout": 0.1, **sizes},
+            "batching": {"source_tokens": 512, "target_tokens": 512, "micro_batches": 2, "max_sentence_tokens": 40},
+            "training": settings | training, **(fine or {}),
         })  # fmt: skip
 
     return make

@@ -18,8 +18,9 @@ from safetensors.torch import load_file
 from tests.training.test_distillation import write_teacher
 from vaswani_transformer.data.batching import BatchStream
 from vaswani_transformer.data.encoding import EncodedCorpus
+from vaswani_transformer.data.sources.plain_lines import PlainLinesCorpus
 from vaswani_transformer.files.json_files import read_json
-from vaswani_transformer.recipe import DistillationSettings, Recipe
+from vaswani_transformer.recipe import DistillationSettings, Recipe, SearchSettings
 from vaswani_transformer.run_folder import RunFolder
 
 ROOT = Path(__file__).parents[2]
@@ -110,6 +111,22 @@ def test_ranks_accumulation_and_sharding_give_the_same_parameters(make_recipe: C
             torch.testing.assert_close(found[name], tensor, rtol=0, atol=1e-12)
     two, _, two_sharded, _ = others
     assert files(two_sharded, 20) == files(two, 20)
+
+
+@pytest.mark.parametrize("kind", ["marked answers", "masking"])
+def test_an_encoder_trains_in_parts_too(
+    kind: str, make_recipe: Callable[..., Recipe], make_answers: Callable[..., Recipe], launch: Launch
+) -> None:
+    settings = {"updates": 4, "learning_rate_scale": 0.05, "r_drop": 1.0}
+    recipe = make_answers(**settings)
+    if kind == "masking":
+        plain = make_recipe(**settings)
+        side = [PlainLinesCorpus(path=f"{name}.en") for name in ("train", "validation")]
+        data, training = replace(plain.data, train=(side[0],), validation=side[1]), replace(plain.training, best_checkpoint_metric=None)
+        recipe = replace(plain, task="pretraining", target_language="", data=data, training=training, search=SearchSettings())
+    runs = launch(whole={"recipe": recipe, "ranks": 2}, parts={"recipe": recipe, "ranks": 2, "sharded": True})
+    assert_all_ended_well(*runs)
+    assert files(runs[1], 4) == files(runs[0], 4)
 
 
 def test_ranks_cut_words_alike(make_recipe: Callable[..., Recipe], launch: Launch) -> None:

@@ -1,5 +1,6 @@
 """Token ids on disk: written once as a stream, then memory-mapped, so that a corpus larger than memory trains like a small one."""
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -19,9 +20,11 @@ from ..tokenizer_identity import tokenizer_hash
 from .cleaning import CleaningReport
 from .examples import Examples, LabelledTexts, TextPairs
 from .sources.corpus import SentencePair
+from .sources.text import file_lines
 from .workers import in_chunks, map_in_order
 
 _INDEX = "index.json"
+_TEXTS = "texts.jsonl"
 _COUNTED_AT_ONCE = 2**22
 
 
@@ -169,6 +172,12 @@ class EncodedCorpus(TokenPairs):
         """Hash of the tokenizer that wrote these ids; see `tokenizer_hash`."""
         return str(self.index["tokenizer_hash"])
 
+    def texts(self) -> Iterator[SentencePair]:
+        """The pairs that the examples were made of, for a corpus that was written with `keep_texts`, with their lines in its file."""
+        for number, line in enumerate(file_lines(self.folder / _TEXTS), start=1):
+            source, target = json.loads(line)
+            yield SentencePair(source, target, str(self.folder / _TEXTS), number)
+
     def where(self, index: int) -> str:
         """File and line of the pair, such as `train.en.gz:17`."""
         return f"{self.index['origins'][self._origins[index]]}:{self._lines[index]}"
@@ -192,6 +201,7 @@ def encode_corpus(
     processes: int = 1,
     progress: bool = False,
     examples: Examples | None = None,
+    keep_texts: bool = False,
 ) -> EncodedCorpus:
     """Write the token ids of `pairs` to `folder`, with the hashes of all files, and open it. An existing folder is replaced at the end.
 
@@ -205,6 +215,7 @@ def encode_corpus(
         processes: number of processes that encode; the files do not depend on it.
         progress: show a progress bar.
         examples: how a pair becomes ids; by default both of its sides are texts.
+        keep_texts: also write both sides of each pair, for a task whose texts cannot be told from the ids; see `EncodedCorpus.texts`.
 
     Raises:
         ValueError: no pair is left, or one is no example of the task.
@@ -213,7 +224,7 @@ def encode_corpus(
     folder, examples = Path(folder), examples or TextPairs()
     labels = {"labels": list(examples.labels)} if isinstance(examples, LabelledTexts) else {}
     with atomic_folder(folder) as unfinished:
-        writer = _Writer(unfinished, examples.entries(len(tokenizer)), target_languages)
+        writer = _Writer(unfinished, examples.entries(len(tokenizer)), target_languages, keep_texts)
         with writer:
             bar = tqdm(pairs, desc="encoding", unit=" pairs", unit_scale=True, disable=not progress)
             encode = partial(_encode, examples=examples, tokenizer=tokenizer, max_tokens=max_tokens, dtype=writer.dtype)
@@ -240,9 +251,11 @@ def encode_corpus(
 
 
 class _EncodedPairs(NamedTuple):
-    """Some pairs without those that are too long: which are left, and the concatenated ids and the lengths of both sides."""
+    """The examples of some pairs without those that are too long: the pair of each that is left, how many are not, and the concatenated ids
+    and the lengths of both sides."""
 
     kept: list[int]
+    too_long: int
     source: NDArray[Any]
     source_lengths: NDArray[np.int64]
     target: NDArray[Any]
@@ -252,8 +265,8 @@ class _EncodedPairs(NamedTuple):
 class _Writer:
     """The growing files of an unfinished corpus, and the index that describes them."""
 
-    def __init__(self, folder: Path, entries: int, target_languages: Sequence[str]) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, entries: int, target_languages: Sequence[str], texts: bool = False) -> None:
+        self._folder, self._texts = folder, texts
         self._languages = {language: place for place, language in enumerate(target_languages)}
         self.dtype = np.dtype(np.uint16 if entries <= 2**16 else np.uint32)
         self.index: dict[str, Any] = {
@@ -272,6 +285,8 @@ class _Writer:
         names = ["source", "target", "source_offsets", "target_offsets", "lines", "origins"]
         for name in [*names, "languages"] if self._languages else names:
             self._files[name] = self._stack.enter_context(open(_path(self._folder, name), "wb"))
+        if self._texts:
+            self._files["texts"] = self._stack.enter_context(open(self._folder / _TEXTS, "wb"))
         for side in ("source", "target"):
             self._files[f"{side}_offsets"].write(np.zeros(1, dtype=np.int64).tobytes())
         return self
@@ -287,7 +302,9 @@ class _Writer:
         if self._languages:
             self._write("languages", [self._languages[str(pairs[i].language)] for i in encoded.kept], np.uint16)
         self.index["pairs"] += len(encoded.kept)
-        self.index["dropped_too_long"] += len(pairs) - len(encoded.kept)
+        self.index["dropped_too_long"] += encoded.too_long
+        for number in dict.fromkeys(encoded.kept) if self._texts else ():
+            self._files["texts"].write(json.dumps([pairs[number].source, pairs[number].target]).encode() + b"\n")
 
     def _add_side(self, side: str, ids: NDArray[Any], lengths: NDArray[np.int64]) -> None:
         self._write(side, ids, self.dtype)
@@ -311,9 +328,10 @@ def _encode(
     max_tokens: int,
     dtype: np.dtype[Any],
 ) -> _EncodedPairs:
-    sources, targets = examples.ids(pairs, tokenizer)
-    kept = [i for i in range(len(pairs)) if len(sources[i]) <= max_tokens and len(targets[i]) <= max_tokens]
-    return _EncodedPairs(kept, *_flat(sources, kept, dtype), *_flat(targets, kept, dtype))
+    sources, targets, numbers = examples.numbered(pairs, tokenizer)
+    kept = [i for i in range(len(sources)) if len(sources[i]) <= max_tokens and len(targets[i]) <= max_tokens]
+    too_long = len(sources) - len(kept)
+    return _EncodedPairs([numbers[i] for i in kept], too_long, *_flat(sources, kept, dtype), *_flat(targets, kept, dtype))
 
 
 def _flat(sequences: list[list[int]], kept: list[int], dtype: np.dtype[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:

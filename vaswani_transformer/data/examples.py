@@ -4,7 +4,8 @@ All tasks share one form, a pair of sequences of numbers, so that files, batches
 
 - two texts: the ids of both;
 - a text with a label: its ids, and the one number of its label;
-- a text with a label for each word: its ids, and for each word `place * labels + label`, where `place` is that of the word's first token.
+- a text with a label for each word: its ids, and for each word `place * labels + label`, where `place` is that of the word's first token;
+- a question about a context with the answer marked: for each window, its ids, and the positions of the answer's first and last token.
 """
 
 from abc import ABC, abstractmethod
@@ -13,10 +14,13 @@ from dataclasses import dataclass, field
 
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
+from ..answer_windows import Window, cut_into_windows
 from ..languages import target_languages
 from ..recipe import Recipe
+from ..search_settings import LONGEST_QUESTION
 from ..tasks import BETWEEN_TEXTS, BETWEEN_WORDS
 from .sources.corpus import SentencePair
+from .sources.marked import read_marked
 
 Ids = list[list[int]]
 
@@ -31,6 +35,14 @@ class Examples(ABC):
         Raises:
             ValueError: a pair is no example of the task; the sentence names its file and line.
         """
+
+    def numbered(self, pairs: Sequence[SentencePair], tokenizer: PreTrainedTokenizerBase) -> tuple[Ids, Ids, list[int]]:
+        """As `ids`, and the number of the pair that each of both belongs to: one pair may make several examples.
+
+        Raises:
+            ValueError: as `ids`.
+        """
+        return *self.ids(pairs, tokenizer), list(range(len(pairs)))
 
     def texts(self, pair: SentencePair) -> tuple[str, ...]:
         """What the vocabulary is learned from."""
@@ -157,6 +169,56 @@ class TaggedWords(LabelledTexts):
         return 2**32
 
 
+@dataclass(frozen=True)
+class MarkedAnswers(Examples):
+    """A question and a context in which the answer is marked; a long context makes several examples, its windows.
+
+    Attributes:
+        size: the most tokens of a window.
+        overlap: the tokens that two windows share; None for the default of `cut_into_windows`.
+        longest_question: the most tokens of a question.
+        may_be_none: whether a context may have no answer.
+    """
+
+    size: int
+    overlap: int | None = None
+    longest_question: int = LONGEST_QUESTION
+    may_be_none: bool = False
+
+    def texts(self, pair: SentencePair) -> tuple[str, ...]:
+        """The question and the context."""
+        return read_marked(pair)[:2]
+
+    def ids(self, pairs: Sequence[SentencePair], tokenizer: PreTrainedTokenizerBase) -> tuple[Ids, Ids]:
+        """The ids of all windows, and of each the positions of the first right answer's first and last token."""
+        return self.numbered(pairs, tokenizer)[:2]
+
+    def numbered(self, pairs: Sequence[SentencePair], tokenizer: PreTrainedTokenizerBase) -> tuple[Ids, Ids, list[int]]:
+        """As `ids`, and the number of each window's pair."""
+        sources: Ids = []
+        targets: Ids = []
+        numbers: list[int] = []
+        for number, pair in enumerate(pairs):
+            asked = read_marked(pair)
+            for window in self.windows(pair, tokenizer, whole_words=False):
+                sources.append(window.inputs["input_ids"])
+                # A window without the answer is trained to say so, as in transformers' example script
+                targets.append(list(window.positions_of(*asked.spans[0]) if asked.spans else (window.none, window.none)))
+                numbers.append(number)
+        return sources, targets, numbers
+
+    def windows(self, pair: SentencePair, tokenizer: PreTrainedTokenizerBase, *, whole_words: bool) -> list[Window]:
+        """The windows of a question; see `cut_into_windows`."""
+        question, context, spans = read_marked(pair)
+        if not spans and not self.may_be_none:
+            raise ValueError(f"{where(pair)} has no answer in its context; set `answers.may_be_none: true`, or leave such questions out.")
+        return cut_into_windows(tokenizer, question, context, self.size, self.overlap, self.longest_question, whole_words=whole_words)
+
+    def entries(self, vocab_size: int) -> int:
+        """As many as ids or positions."""
+        return max(vocab_size, self.size)
+
+
 def examples_of(recipe: Recipe, labels: tuple[str, ...] = ()) -> Examples:
     """The examples of a recipe's task.
 
@@ -171,6 +233,10 @@ def examples_of(recipe: Recipe, labels: tuple[str, ...] = ()) -> Examples:
             return TaggedWords(labels, recipe.data.labels)
         case "pretraining":
             return PlainTexts()
+        case "question_answering" if recipe.marks_answers:
+            answers = recipe.answers
+            size = recipe.most_tokens(recipe.batching.max_sentence_tokens)
+            return MarkedAnswers(size, answers.overlap, answers.longest_question, answers.may_be_none)
         case "summarization" | "question_answering":
             return CutTexts(recipe.batching.max_sentence_tokens)
         case _:

@@ -21,6 +21,7 @@ from ..recipe import Recipe, load_recipe
 from ..run_folder import RunFolder
 from ..translation.loading import load_checkpoint, local_folder
 from ..translation.translate import translate
+from .answers import answer_test_set, load_reader
 from .bleu import METRICS, MetricResult, score
 from .copied_share import copied_facts
 from .label_scores import require_scorers
@@ -91,6 +92,7 @@ def evaluate_run(
         if count_copied:
             raise ValueError(f"What is copied is counted in translations, and {run.path} has `task: {recipe.task}`; leave that out.")
         evaluate = _evaluate_labels if recipe.facts.labels else _evaluate_noise if recipe.task == "pretraining" else _evaluate_texts
+        evaluate = _evaluate_answers if recipe.marks_answers else evaluate
         evaluation = evaluate(run, recipe, test_sets, published, progress, generate_kwargs)
     else:
         evaluation = evaluate_model(
@@ -182,6 +184,38 @@ def _evaluate_noise(
         sides = {"source": found.sources, "reference": found.targets, "prediction": found.predictions}
         samples = [{side: tokenizer.decode(ids[i]) for side, ids in sides.items()} for i in spread_evenly(len(texts), SAMPLES)]
         compared = _compared(corpus, texts, texts, found.metrics)
+        results.append(measured | compared | {"samples": samples, "published": _published(published, name)})
+    return _of_a_task(recipe, run, model, results)
+
+
+def _evaluate_answers(
+    run: RunFolder,
+    recipe: Recipe,
+    test_sets: Mapping[str, Corpus],
+    published: Sequence[PublishedScore],
+    progress: bool,
+    generate_kwargs: Mapping[str, Any],
+) -> dict[str, Any]:
+    """The same for a run whose model marks answers in contexts."""
+    if generate_kwargs:
+        refused = ", ".join(f"`{name}`" for name in generate_kwargs)
+        raise ValueError(
+            f"{refused}: {run.path} has `answers: {{kind: span}}`, which marks answers and searches for no text; leave it out."
+        )
+    _check_published(published, test_sets, tuple(recipe.facts.metrics))
+    model, tokenizer = load_reader(run.averaged)
+    results = []
+    for name, corpus in test_sets.items():
+        found = answer_test_set(recipe, model, tokenizer, corpus)
+        measured = {
+            "name": name,
+            "pairs": len(found.pairs),
+            "windows": len(found.asked.windows),
+            "without_answer": sum(not question.spans for question in found.asked.questions),
+            "seconds": found.seconds,
+        }
+        compared = _compared(corpus, [pair.source for pair in found.pairs], [pair.target for pair in found.pairs], found.metrics)
+        samples = list(found.asked.samples(found.answers, spread_evenly(len(found.pairs), SAMPLES)))
         results.append(measured | compared | {"samples": samples, "published": _published(published, name)})
     return _of_a_task(recipe, run, model, results)
 

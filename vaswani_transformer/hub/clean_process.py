@@ -41,7 +41,7 @@ def use_as_a_stranger(folder: str, task: Any, sentence: str, tgt_lang: str | Non
     getattr(transformers, AUTO_CLASSES.get(task, "AutoModelForSeq2SeqLM")).from_pretrained(folder, trust_remote_code=True)
     use: Any = transformers.pipeline(task, model=folder, trust_remote_code=True)
     if task == "question-answering":
-        return str(use(question=sentence, context=sentence)["answer"])
+        return str(use(question=sentence, context=sentence, handle_impossible_answer=False)["answer"])
     if task == "fill-mask":
         return str(use(f"{sentence} {use.tokenizer.mask_token}")[0]["sequence"])
     if task == "feature-extraction":

@@ -68,6 +68,7 @@ CODE_FILES = (
     "languages.py",
     "sentence_splitting.py",
     "search_settings.py",
+    "answer_windows.py",
     "pipeline_text_to_text.py",
     "pipeline_translation.py",
     "pipeline_question_answering.py",

@@ -10,7 +10,12 @@ import torch
 from torch import nn
 from transformers.utils import logging
 
-from ..modeling_tasks import VaswaniForMaskedLM, VaswaniForSequenceClassification, VaswaniForTokenClassification
+from ..modeling_tasks import (
+    VaswaniForMaskedLM,
+    VaswaniForQuestionAnswering,
+    VaswaniForSequenceClassification,
+    VaswaniForTokenClassification,
+)
 from ..modeling_vaswani import VaswaniForConditionalGeneration, VaswaniPreTrainedModel
 from ..recipe import FineTuningSettings, Recipe
 from ..tasks import TaskName
@@ -45,7 +50,8 @@ def build_model(
         labels: the names of all labels, for a task that has them.
     """
     settings = recipe.training
-    model_class = VaswaniForMaskedLM if recipe.task == "pretraining" and recipe.has_no_decoder else _MODELS[recipe.task]
+    model_class = VaswaniForQuestionAnswering if recipe.marks_answers else _MODELS[recipe.task]
+    model_class = VaswaniForMaskedLM if recipe.task == "pretraining" and recipe.has_no_decoder else model_class
     named = _named(recipe, labels) if labels else {}
     torch.manual_seed(settings.seed)
     model: VaswaniPreTrainedModel
@@ -67,6 +73,8 @@ def build_model(
         if recipe.pipeline_tag != "translation" or getattr(model.config, "task_specific_params", None):
             # Which pipeline the folder's own code offers
             model.config.task_specific_params = {recipe.pipeline_tag: {}}
+    if recipe.marks_answers:
+        model.config.task_specific_params = {recipe.pipeline_tag: _search_for_answers(recipe)}
     if settings.gradient_checkpointing:
         model.gradient_checkpointing_enable({"use_reentrant": False})
     return model.train()
@@ -79,6 +87,19 @@ def _named(recipe: Recipe, labels: Sequence[str]) -> dict[str, Any]:
         "label2id": {label: number for number, label in enumerate(labels)},
     }
     return named | {"problem_type": "single_label_classification"} if recipe.task == "classification" else named
+
+
+def _search_for_answers(recipe: Recipe) -> dict[str, Any]:
+    """What `config.json` says about the search for answers, by the names of the pipeline's settings."""
+    answers = recipe.answers
+    overlap = {} if answers.overlap is None else {"doc_stride": answers.overlap}
+    return {
+        "max_seq_len": recipe.most_tokens(recipe.batching.max_sentence_tokens),
+        "max_question_len": answers.longest_question,
+        "max_answer_len": answers.longest,
+        "handle_impossible_answer": answers.may_be_none,
+        **overlap,
+    }
 
 
 @contextmanager

@@ -70,7 +70,10 @@ def content_of(recipe: Recipe, hashes: dict[str, dict[str, str]]) -> dict[str, A
     corpora = {split: [decisive(asdict(spec)) for spec in specs] for split, specs in splits.items()}
     cleaning = asdict(recipe.data.cleaning)
     content = {"corpora": corpora, "hashes": hashes, "languages": recipe.languages, "cleaning": cleaning}
-    return content if recipe.task == "translation" else {**content, "task": recipe.task, "labels": recipe.data.labels}
+    if recipe.task == "translation":
+        return content
+    of_task = {**content, "task": recipe.task, "labels": recipe.data.labels}
+    return {**of_task, "answers": asdict(recipe.answers)} if recipe.marks_answers else of_task
 
 
 def _forget_if_corpora_changed(recipe: Recipe, run: RunFolder) -> None:

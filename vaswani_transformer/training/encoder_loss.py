@@ -1,5 +1,7 @@
 """The loss of the encoder's tasks, fused with the map to the labels as that of translation is with the map to the vocabulary.
 
+That of answers is not: its classes are the positions of a window, and their scores are few.
+
 Shapes: N labels of a micro-batch, D = d_model, C labels to choose from; B texts, S and T the most tokens and labels of one.
 """
 
@@ -9,7 +11,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..modeling_tasks import VaswaniForMaskedLM, VaswaniForSequenceClassification, VaswaniForTokenClassification
+from ..modeling_tasks import (
+    VaswaniForMaskedLM,
+    VaswaniForQuestionAnswering,
+    VaswaniForSequenceClassification,
+    VaswaniForTokenClassification,
+)
 from ..task_inputs import pool
 from .loss import Losses, Predictions, TranslationLoss, r_drop_cross_entropy
 
@@ -81,3 +88,45 @@ class HiddenTokenLoss(WordLabelLoss):
 
     def _projection(self) -> Any:
         return self.model.get_output_embeddings()
+
+
+class MarkedAnswerLoss(TextLabelLoss):
+    """The loss of a model that marks answers: two labels a window, the positions of the answer's first and last token.
+
+    Here `Predictions.hidden` holds the scores themselves, [N, S], with -inf on padding; smoothing is over the real positions of a window.
+    """
+
+    model: VaswaniForQuestionAnswering
+
+    def predictions(self, input_ids: Tensor, attention_mask: Tensor, labels: Tensor, target_positions: Tensor) -> Iterator[Predictions]:
+        """What the model predicts of a micro-batch; the arguments are those of `TranslationLoss.forward`, with labels [B, 2]."""
+        states = self._states(input_ids, attention_mask)
+        yield Predictions(self._scores(states, attention_mask), labels.flatten())
+
+    def of(self, predictions: Predictions) -> Losses:
+        """Losses of some predictions, summed."""
+        logs, targets = predictions.hidden.log_softmax(1), predictions.targets.unsqueeze(1)
+        real = logs.isfinite()
+        plain = -logs.gather(1, targets).sum()
+        spread = -(logs.masked_fill(~real, 0).sum(1) / real.sum(1)).sum()
+        return Losses((1 - self.smoothing) * plain + self.smoothing * spread, plain.detach())
+
+    @torch.no_grad()
+    def likeliest(self, predictions: Predictions) -> Tensor:
+        """The likeliest position of each prediction, [N]."""
+        return predictions.hidden.argmax(1)
+
+    def _compared(self, input_ids: Tensor, attention_mask: Tensor, labels: Tensor, target_positions: Tensor) -> Losses:
+        mask = torch.cat((attention_mask, attention_mask))
+        scores = self._scores(self._states(torch.cat((input_ids, input_ids)), mask), mask)
+        losses = self.of(Predictions(scores, torch.cat((labels, labels)).flatten()))
+        first, second = scores.log_softmax(1).chunk(2)
+        difference = (first - second).masked_fill(first.isinf(), 0)
+        divergence = ((first.exp() - second.exp()) * difference).sum()  # KL(p||q) + KL(q||p)
+        return Losses((losses.smoothed + self.r_drop * divergence) / 2, losses.plain / 2)
+
+    def _scores(self, states: Tensor, attention_mask: Tensor) -> Tensor:
+        """The scores [2 B, S] of each position as a window's first and last, one row after the other, in float32 at least."""
+        scores = self.model.qa_outputs(states)
+        scores = scores.to(torch.promote_types(scores.dtype, torch.float32)).transpose(1, 2)
+        return scores.masked_fill(attention_mask.unsqueeze(1) == 0, -torch.inf).flatten(0, 1)

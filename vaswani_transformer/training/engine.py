@@ -30,7 +30,7 @@ from .optimization import build_adam
 from .preparation import PreparedData, claim_run_folder, open_prepared_data, prepare_data, settle_micro_batches, sole_training
 from .process_memory import bound_kernel_caches, keep_freed_memory, peak_memory
 from .progress import ProgressDisplay, TrainingLog
-from .sharding import ShardedLoss, is_sharded
+from .sharding import ShardedLoss, is_sharded, sharded
 from .state import Totals, TrainState, Validation, load_state, newest_state, save_state
 from .task_parts import build_loss, build_validator
 from .update import UpdateOutcome, Updater, drawn_corpus
@@ -135,9 +135,7 @@ class Training:
     def _sharded(self, recipe: Recipe) -> ShardedLoss | None:
         if not is_sharded(self.accelerator):
             return None
-        if recipe.has_no_decoder:
-            raise ValueError(f"Sharded training (FSDP) does not know `task: {recipe.task}`; start the processes without it.")
-        return ShardedLoss(self.loss, self.accelerator, self.settings.compile)
+        return sharded(self.loss, self.accelerator, self.settings.compile)
 
     def resume(self) -> None:
         """Load the newest state, if there is one; cut the log after it and remove later checkpoints.

@@ -16,7 +16,7 @@ from ..data.bpe_dropout import require_merges
 from ..data.cache import provide
 from ..data.cleaning import CleaningReport
 from ..data.encoding import EncodedCorpus, encode_corpus
-from ..data.examples import CutTexts, Examples, all_labels, examples_of
+from ..data.examples import CutTexts, Examples, MarkedAnswers, all_labels, examples_of
 from ..data.mask_token import ENTRIES_OF_THE_MASK, add_mask_token
 from ..data.sources.corpus import SentencePair
 from ..data.workers import available_cores
@@ -43,6 +43,9 @@ _FREE = (
 takes, but not what an update computes. Of a corpus, those of `DESCRIPTIVE` may change, too, and of a teacher its
 place: it is known by the hashes of its files. No others may: validation and test corpora, because their pairs were dropped from the
 training pairs, and `batching`, because it decides which pairs form an update."""
+
+VALIDATION = "validation"
+"""The folder of the encoded validation set."""
 
 _NO_LIMIT = 2**31 - 1
 """Tokens of a sentence. All validation pairs count: `validation.batch_tokens` limits memory and must not decide what is scored."""
@@ -119,7 +122,7 @@ def prepare_data(recipe: Recipe, run: RunFolder, progress: bool = False) -> Prep
         ValueError: a corpus is not what the recipe says, or has changed since a training started on it, or prepared data are damaged.
         ChildProcessError: a worker process was killed.
     """
-    train, validation = run.encoded / "train", run.encoded / "validation"
+    train, validation = run.encoded / "train", run.encoded / VALIDATION
     hashes = settle_corpora(recipe, run)
     for folder in (run.distilled, run.tokenizer, train, validation, run.initial):
         _verify_if_there(folder)
@@ -160,6 +163,8 @@ def _say_what_is_cut(examples: Examples, train: EncodedCorpus) -> None:
             f"{long:,} of {len(train):,} training texts have {examples.longest} tokens or more and are cut to that; a higher "
             "`batching.max_sentence_tokens` reads more of them."
         )
+    if isinstance(examples, MarkedAnswers) and (cut := len(train) - train.index["cleaning"]["kept"]):
+        print(f"Long contexts are cut into windows of at most {examples.size} tokens: {len(train):,} windows, {cut:,} more than questions.")
 
 
 def _verify_if_there(folder: Path) -> None:
@@ -174,7 +179,7 @@ def open_prepared_data(run: RunFolder) -> PreparedData:
     return PreparedData(
         AutoTokenizer.from_pretrained(run.tokenizer),
         EncodedCorpus.open(run.encoded / "train"),
-        EncodedCorpus.open(run.encoded / "validation"),
+        EncodedCorpus.open(run.encoded / VALIDATION),
     )
 
 
@@ -197,7 +202,7 @@ def _encode(
     *,
     progress: bool = False,
 ) -> None:
-    limit = _most_tokens(recipe, max_tokens)
+    limit = recipe.most_tokens(max_tokens)
     decisive = {"split": folder.name, "tokenizer": tokenizer_hash(tokenizer), "max_tokens": limit}
     examples = examples_of(recipe, labels)
 
@@ -213,6 +218,7 @@ def _encode(
             processes=available_cores(),
             progress=progress,
             examples=examples,
+            keep_texts=recipe.marks_answers and folder.name == VALIDATION,
         )
 
     provide(folder, "encoded", {**content, **decisive} if content else None, make)
@@ -306,12 +312,6 @@ def _unless_all_are_dropped(pairs: Iterator[SentencePair], report: CleaningRepor
             f"Cleaning dropped all {report.pairs_in:,} training pairs ({reasons}; also in {run.cleaning}); check the corpora, or change "
             "`data.cleaning`."
         )
-
-
-def _most_tokens(recipe: Recipe, wanted: int) -> int:
-    """The most tokens of a sentence: as many as wanted with sinusoids, at most its entries with a learned table of positions."""
-    config = recipe.model_config()
-    return wanted if config.position_embedding_type == "sinusoidal" else min(wanted, config.max_position_embeddings)
 
 
 def _facts(encoded: EncodedCorpus) -> dict[str, Any]:

@@ -86,6 +86,13 @@ class ShardedLoss(TranslationLoss):
             other.copy_(whole(own))
 
 
+def sharded(loss: TranslationLoss, accelerator: Accelerator, compiled: bool = False) -> ShardedLoss:
+    """The `ShardedLoss` of a loss of any task; the arguments are those of `ShardedLoss`."""
+    kind = type(loss)
+    made = ShardedLoss if kind is TranslationLoss else type(f"Sharded{kind.__name__}", (ShardedLoss, kind), {})
+    return made(loss, accelerator, compiled)
+
+
 def whole(tensor: Tensor) -> Tensor:
     """A tensor with the parts of all ranks, all of which must call this; a tensor that is not sharded is returned unchanged."""
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor

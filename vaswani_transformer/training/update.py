@@ -74,7 +74,8 @@ class Updater:
         self.heads_only = config.parallel_heads > 1 and frozen
         self.rank, self.ranks = accelerator.process_index, accelerator.num_processes
         self.outputs = len(corpus.labels) or (None if config.is_encoder_decoder else config.vocab_size)
-        """Of the map of a model without a decoder."""
+        """Of the map of a model without a decoder; one that marks answers has a score for each position."""
+        self.marks_answers = recipe.marks_answers
         self.passes = 2 if recipe.training.r_drop else 1
         batching = recipe.batching
         self.drawn = drawn
@@ -193,7 +194,8 @@ class Updater:
         flops = 0.0
         for sources, targets in self.stream.lengths(update - 1):
             sizes = len(sources), int(sources.max()), int(targets.max()), int(targets.sum())
-            flops += self.passes * training_flops(self.config, *sizes, heads_only=self.heads_only, labels=self.outputs)
+            labels = sizes[1] if self.marks_answers else self.outputs
+            flops += self.passes * training_flops(self.config, *sizes, heads_only=self.heads_only, labels=labels)
         return Totals(
             source_tokens=counts.source,
             target_tokens=counts.target,

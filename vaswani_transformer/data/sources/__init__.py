@@ -17,6 +17,7 @@ from .labelled_lines import LabelledLinesCorpus
 from .lines import LinesCorpus
 from .moses import MosesCorpus
 from .plain_lines import PlainLinesCorpus
+from .squad import SquadCorpus
 from .table import TableCorpus
 from .tmx import TmxCorpus
 
@@ -31,6 +32,7 @@ AnyCorpus = (
     | LabelledLinesCorpus
     | ConllCorpus
     | BabiCorpus
+    | SquadCorpus
     | PlainLinesCorpus
 )
 """All formats; a recipe chooses by the key `format`."""

@@ -5,10 +5,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ...tasks import ANSWERED, BETWEEN_TEXTS, BETWEEN_WORDS, LABELLED, SUMMARIZED, TAGGED
+from ...tasks import ANSWERED, BETWEEN_TEXTS, BETWEEN_WORDS, LABELLED, MARKED, SUMMARIZED, TAGGED
 from .corpus import Corpus, SentencePair
+from .marked import listed_answers, marked_pair
 
 ROWS_PER_READ = 1000
+
+QUESTION = "question"
+"""The third column where answers are marked in a context."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,10 +26,17 @@ class RowsCorpus(Corpus, ABC):
         """The names of the columns with source and target."""
         return self.source_column or languages[0], self.target_column or languages[1]
 
+    def columns_read(self, languages: tuple[str, str]) -> tuple[str, ...]:
+        """All columns that are read."""
+        return (*self.columns(languages), *([QUESTION] if languages == MARKED else []))
+
     def _pairs_of(self, rows: Iterable[tuple[int, Mapping[str, Any]]], languages: tuple[str, str], origin: str) -> Iterator[SentencePair]:
         """A pair for each numbered row."""
         columns = self.columns(languages)
         for number, row in rows:
+            if languages == MARKED:
+                yield _marked(row, columns, origin, number)
+                continue
             if languages in (LABELLED, TAGGED):
                 row = {**row, **{column: _written(row[column]) for column in columns if column in row}}
             elif languages in (SUMMARIZED, ANSWERED):
@@ -39,6 +50,17 @@ def batched_rows(batches: Iterable[Mapping[str, list[Any]]]) -> Iterator[tuple[i
     """The rows of batches of columns, numbered from 1."""
     rows = (dict(zip(batch, values, strict=True)) for batch in batches for values in zip(*batch.values(), strict=True))
     return enumerate(rows, start=1)
+
+
+def _marked(row: Mapping[str, Any], columns: tuple[str, str], origin: str, number: int) -> SentencePair:
+    """A row with a question whose answers are marked."""
+    if missing := [name for name in (*columns, QUESTION) if name not in row]:
+        raise ValueError(
+            f"{origin}:{number} has no column `{missing[0]}`; available are {', '.join(f'`{name}`' for name in row)}. For the context and "
+            "its answers, set source_column and target_column in the recipe."
+        )
+    context, answers = (row[column] for column in columns)
+    return marked_pair(row[QUESTION], context, listed_answers(answers, f"{origin}:{number}"), origin, number)
 
 
 def _joined(value: Any, between: str) -> Any:

@@ -40,10 +40,10 @@ class TableCorpus(RowsCorpus):
             raise ValueError(
                 f"{path} is of no known kind of table; the name must end in {', '.join(_READERS)} (the text ones also .gz or .xz)."
             )
-        return self._pairs_of(_READERS[suffix](path, self.columns(languages)), languages, self.path)
+        return self._pairs_of(_READERS[suffix](path, self.columns_read(languages)), languages, self.path)
 
 
-def _read_tsv(path: Path, columns: tuple[str, str]) -> Iterator[tuple[int, dict[str, str]]]:
+def _read_tsv(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[int, dict[str, str]]]:
     """Tab-separated values have no quoting: a quotation mark is a character like any other.
 
     Where there is no header, columns are called by their numbers: "1", "2", ...
@@ -61,7 +61,7 @@ def _read_tsv(path: Path, columns: tuple[str, str]) -> Iterator[tuple[int, dict[
             yield number, dict(zip(header, cells, strict=True))
 
 
-def _read_csv(path: Path, columns: tuple[str, str]) -> Iterator[tuple[int, dict[str, str]]]:
+def _read_csv(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[int, dict[str, str]]]:
     """Separated by commas, or by whatever the first line has in their place."""
     csv.field_size_limit(sys.maxsize)  # a very long sentence is for cleaning to drop, not for the parser to fail on
     lines = file_lines(path)
@@ -82,7 +82,7 @@ def _check_width(cells: list[str], header: list[str], where: str) -> None:
         raise ValueError(f"{where} has {len(cells)} columns, but {len(header)} belong there; repair or remove the line.")
 
 
-def _read_jsonl(path: Path, columns: tuple[str, str]) -> Iterator[tuple[int, dict[str, Any]]]:
+def _read_jsonl(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[int, dict[str, Any]]]:
     for number, line in enumerate(file_lines(path), start=1):
         if not line.strip():
             continue
@@ -95,7 +95,7 @@ def _read_jsonl(path: Path, columns: tuple[str, str]) -> Iterator[tuple[int, dic
         yield number, row
 
 
-def _read_parquet(path: Path, columns: tuple[str, str]) -> Iterator[tuple[int, dict[str, Any]]]:
+def _read_parquet(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[int, dict[str, Any]]]:
     import pyarrow  # comes with datasets, and only this format needs it
     from pyarrow import parquet
 
@@ -107,7 +107,7 @@ def _read_parquet(path: Path, columns: tuple[str, str]) -> Iterator[tuple[int, d
         raise ValueError(f"{path} cannot be read as Parquet ({error}); it is probably incomplete: fetch it again.") from error
 
 
-_READERS: dict[str, Callable[[Path, tuple[str, str]], Iterator[tuple[int, dict[str, Any]]]]] = {
+_READERS: dict[str, Callable[[Path, tuple[str, ...]], Iterator[tuple[int, dict[str, Any]]]]] = {
     ".tsv": _read_tsv,
     ".csv": _read_csv,
     ".jsonl": _read_jsonl,
