@@ -40,11 +40,14 @@ class BareLayer:
     def __init__(self, layer: VaswaniEncoderLayer | VaswaniDecoderLayer) -> None:
         own = layer.self_attn
         self.heads, self.width, self.scaling = own.num_heads, own.head_dim, own.scaling
-        self.joint = None if own.qkv_proj is None else bare(own.qkv_proj)
-        self.parts = [] if self.joint else [bare(part) for part in (own.q_proj, own.k_proj, own.v_proj)]
-        self.own_out, self.own_norm = bare(own.out_proj), bare(layer.self_attn_layer_norm)
-        self.inner, self.activation, self.outer = bare(layer.fc1), bare(layer.activation_fn), bare(layer.fc2)
-        self.final_norm = bare(layer.final_layer_norm)
+        # Not as attributes, because a module looks three times for each, and a search makes many of these
+        parts, projections = vars(layer)["_modules"], vars(own)["_modules"]
+        joint = projections.get("qkv_proj")
+        self.joint = None if joint is None else bare(joint)
+        self.parts = [] if self.joint else [bare(projections[name]) for name in ("q_proj", "k_proj", "v_proj")]
+        self.own_out, self.own_norm = bare(projections["out_proj"]), bare(parts["self_attn_layer_norm"])
+        self.inner, self.activation, self.outer = bare(parts["fc1"]), bare(parts["activation_fn"]), bare(parts["fc2"])
+        self.final_norm = bare(parts["final_layer_norm"])
 
     def project(self, x: torch.Tensor) -> torch.Tensor:
         """Queries, keys and values, side by side, of `x` `[rows, D]`: `[rows, 3 * H * K]`."""
@@ -80,18 +83,19 @@ def attend(
 
 def bare(module: nn.Module) -> Function:
     """The cheapest function equal to `module`, without the cost of a module's call; `module` must be one that `is_as_written`."""
-    if type(module) is nn.Linear:
-        weight, bias = module.weight, module.bias
-        return lambda x: linear(x, weight, bias)
-    if type(module) is nn.LayerNorm:
+    kind = type(module)
+    if kind is PackedLinear and not module.offset:
+        return module.without_offset()
+    if kind is nn.LayerNorm:
         shape, scale, shift, eps = module.normalized_shape, module.weight, module.bias, module.eps
         return lambda x: layer_norm(x, shape, scale, shift, eps)
-    if type(module) is nn.Embedding and module.max_norm is None:
+    if kind is nn.Linear:
+        weight, bias = module.weight, module.bias
+        return lambda x: linear(x, weight, bias)
+    if kind is nn.Embedding and module.max_norm is None:
         table = module.weight
         return lambda tokens: embedding(table, tokens)
-    if type(module) is PackedLinear and not module.offset:
-        return module.without_offset()
-    if type(module) is nn.ReLU:
+    if kind is nn.ReLU:
         return torch.relu
     return module.forward
 
@@ -147,10 +151,13 @@ class Written(NamedTuple):
 
     forward: Any
     methods: frozenset[str]
-    """Names of all its methods; no instance may override one."""
+    """Names of all its methods, and `COMPILED`; no instance may override one."""
     heeds_training: bool
     """Whether it computes something else in training mode."""
 
+
+COMPILED = "_compiled_call_impl"
+"""What `Module.compile` gives a module to be called in place of `forward`."""
 
 WRITTEN: dict[type[nn.Module], Written] = {}
 """The classes whose modules a search may replace by functions: exactly these, and no subclass of them."""
@@ -158,7 +165,7 @@ WRITTEN: dict[type[nn.Module], Written] = {}
 
 def replaceable(written: type[Module], heeds_training: bool = True) -> type[Module]:
     """Declare that a search has functions for modules of this class."""
-    methods = frozenset(name for name in dir(written) if callable(getattr(written, name)))
+    methods = frozenset([COMPILED, *(name for name in dir(written) if callable(getattr(written, name)))])
     WRITTEN[written] = Written(written.forward, methods, heeds_training)
     return written
 
@@ -178,14 +185,23 @@ def is_as_written(model: nn.Module) -> bool:
     """
     if _has_any_global_hook():
         return False
-    config, parts = getattr(model, "config", None), [model]
+    config, parts, known = getattr(model, "config", None), [model], WRITTEN.get
     for part in parts:  # the loop appends to it
-        own, written = vars(part), WRITTEN.get(type(part))
-        if written is None or not (_is_quiet(own, written) and _has_methods_of(written, part)) or own.get("config", config) is not config:
+        own, kind = vars(part), type(part)
+        written = known(kind)
+        if written is None or written.forward is not kind.forward or own.get("config", config) is not config:
             return False
-        for child in own["_modules"].values():
-            if child is not None:
-                parts.append(child)
+        if own["training"] and written.heeds_training:
+            return False
+        if (own["_forward_hooks"] or own["_forward_pre_hooks"]) and not _hooks_are_idle(own):
+            return False
+        if not written.methods.isdisjoint(own) and not _has_methods_of(written, part):
+            return False
+        for weight in own["_parameters"].values():
+            if weight is not None and type(weight) is not nn.Parameter:
+                return False
+        if own["_modules"]:
+            parts += [child for child in own["_modules"].values() if child is not None]
     return True
 
 
@@ -207,30 +223,20 @@ def _attends_as_written(implementation: str) -> bool:
     return (implementation == "eager" and registered is None) or (implementation == "sdpa" and registered is sdpa_attention_forward)
 
 
-def _is_quiet(own: dict[str, Any], written: Written) -> bool:
-    """Whether the module with these attributes only calls `forward`: in evaluation mode, with ordinary weights and no hooks."""
-    if (own["training"] and written.heeds_training) or "_compiled_call_impl" in own:
-        return False
-    if own["_forward_hooks"] or own["_forward_pre_hooks"]:
-        for hook in (*own["_forward_hooks"].values(), *own["_forward_pre_hooks"].values()):
-            # transformers leaves its own hooks in place once outputs were recorded; they do nothing unless outputs are recorded again.
-            if getattr(hook, "__module__", None) != "transformers.utils.output_capturing":
-                return False
-    for weight in own["_parameters"].values():  # noqa: SIM110 (a generator takes longer than the few weights)
-        if weight is not None and type(weight) is not nn.Parameter:
-            return False
-    return True
+def _hooks_are_idle(own: dict[str, Any]) -> bool:
+    """Whether the forward hooks of the module with these attributes do nothing."""
+    hooks = (*own["_forward_hooks"].values(), *own["_forward_pre_hooks"].values())
+    # transformers leaves its own hooks in place once outputs were recorded; they do nothing unless outputs are recorded again.
+    return all(getattr(hook, "__module__", None) == "transformers.utils.output_capturing" for hook in hooks)
 
 
 def _has_methods_of(written: Written, part: nn.Module) -> bool:
-    """Whether `part` has the methods that its class was written with."""
+    """Whether all methods that stand in the attributes of `part` are those of its class, and it is not compiled."""
     own, kind = vars(part), type(part)
-    if written.forward is not kind.forward:
-        return False
-    if written.methods.isdisjoint(own):
-        return True
     # Libraries that wrapped a method restore the original, but as an attribute of the instance.
-    return all(own[name] == getattr(kind, name).__get__(part) for name in written.methods.intersection(own))
+    return COMPILED not in own and all(
+        own[name] == getattr(kind, name).__get__(part) for name in written.methods.intersection(own) if name != COMPILED
+    )
 
 
 __all__ = ["BareLayer", "can_run_bare", "replaceable"]

@@ -72,7 +72,7 @@ class DecoderStep:
         start, end = self.length, self.length + positions
         if end > self.positions.shape[0]:
             self.extend_positions(end)
-        x = self.embeddings(tokens) * self.scale + self.positions.narrow(0, start, positions)
+        x = self.embeddings(tokens).mul_(self.scale) + self.positions.narrow(0, start, positions)
         self.length = end
         return self.through_layers(x, mask, None)
 
@@ -205,14 +205,14 @@ class FoldedSource:
     def __init__(self, attention: VaswaniCrossAttention, encoded: Unpadded) -> None:
         query, out, self.heads = attention.q_proj, attention.out_proj, attention.num_heads
         keys, values = keys_and_values(attention, encoded)
-        keys = keys * attention.scaling
-        shift = keys.new_zeros(keys.shape[:3])
+        keys, values = keys[0] * attention.scaling, values[0]
+        shift = keys.new_zeros(keys.shape[:2])
         if query.bias is not None:
             shift = (keys @ query.bias.view(self.heads, -1, 1)).squeeze(-1)
         if encoded.hidden is not None:
-            shift = shift + encoded.hidden.squeeze(1)
-        self.keys = (keys @ query.weight.unflatten(0, (self.heads, -1)))[0].flatten(0, 1).t()
-        self.values = (values @ out.weight.t().unflatten(0, (self.heads, -1)))[0].flatten(0, 1)
+            shift = shift + encoded.hidden.view(1, -1)
+        self.keys = torch.bmm(keys, query.weight.view(self.heads, -1, query.weight.shape[1])).flatten(0, 1).t()
+        self.values = torch.bmm(values, out.weight.t().unflatten(0, (self.heads, -1))).flatten(0, 1)
         self.shift, self.bias = shift.flatten(), out.bias
 
     def __call__(self, x: torch.Tensor, sentences: int) -> torch.Tensor:

@@ -407,6 +407,16 @@ class VaswaniForConditionalGeneration(PaperSearch, VaswaniPreTrainedModel, Gener
         """Replace the embedding; see `VaswaniModel.set_input_embeddings`."""
         self.model.set_input_embeddings(value)
 
+    # transformers finds these three by trying names, which takes a search of one sentence as long as several products
+    def get_encoder(self, modality: str | None = None) -> nn.Module:
+        return self.model.encoder if modality is None else super().get_encoder(modality)
+
+    def get_decoder(self) -> nn.Module:
+        return self.model.decoder
+
+    def get_output_embeddings(self) -> nn.Module:
+        return self.lm_head
+
     def pack_weights(self, dtype: WeightType = "float32") -> "VaswaniForConditionalGeneration":
         """Make this model translate faster on a CPU, for good: its weights can then be neither trained nor saved.
 

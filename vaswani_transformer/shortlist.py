@@ -81,21 +81,28 @@ class Shortlist:
             ValueError: a source has a token that the list does not know.
         """
         ids = source_ids.cpu()
-        if ids.ndim != 2 or ids.is_floating_point() or (ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < len(self._columns)):
+        is_known = ids.ndim == 2 and not ids.is_floating_point()
+        if is_known and ids.numel():
+            least, most = torch.aminmax(ids)
+            is_known = 0 <= int(least) <= int(most) < len(self._columns)
+        if not is_known:
             raise ValueError("A shortlist needs the token ids of the sources, as `input_ids`; pass them, or shortlist=False.")
-        allowed = self._always.repeat(len(ids), 1)
+        allowed = self._always.expand(len(ids), -1).clone(memory_format=torch.contiguous_format)
         found = self._columns.index_select(0, ids.flatten()).view(*ids.shape, self._columns.shape[1])
         if mask is not None and not bool(mask.all()):
             found = found.masked_fill(mask.cpu().eq(0).unsqueeze(-1), self.target_entries)
         allowed.scatter_(1, found.flatten(1), True)
         for token in further:
             allowed.select(1, token).fill_(True)
-        allowed = allowed[:, :-1]
+        allowed = allowed.narrow(1, 0, self.target_entries)
         columns = (allowed[0] if len(ids) == 1 else allowed.any(0)).nonzero().squeeze(-1)
-        forbidden = ~allowed.index_select(1, columns)
-        missing = -len(columns) % BLOCK
-        columns = torch.nn.functional.pad(columns, (0, missing))
-        forbidden = torch.nn.functional.pad(forbidden, (0, missing), value=True)
+        number, missing = len(columns), -len(columns) % BLOCK
+        forbidden = torch.ones((len(ids), number + missing), dtype=torch.bool)
+        if len(ids) == 1:
+            forbidden.narrow(1, 0, number).fill_(False)
+        else:
+            torch.logical_not(allowed.index_select(1, columns), out=forbidden.narrow(1, 0, number))
+        columns = torch.constant_pad_nd(columns, (0, missing))
         return Choice(columns.to(source_ids.device), forbidden.to(source_ids.device))
 
     def to_bytes(self) -> bytes:
