@@ -83,19 +83,18 @@ def attend(
 
 def bare(module: nn.Module) -> Function:
     """The cheapest function equal to `module`, without the cost of a module's call; `module` must be one that `is_as_written`."""
-    kind = type(module)
-    if kind is PackedLinear and not module.offset:
+    if type(module) is PackedLinear and not module.offset:
         return module.without_offset()
-    if kind is nn.LayerNorm:
+    if type(module) is nn.LayerNorm:
         shape, scale, shift, eps = module.normalized_shape, module.weight, module.bias, module.eps
         return lambda x: layer_norm(x, shape, scale, shift, eps)
-    if kind is nn.Linear:
+    if type(module) is nn.Linear:
         weight, bias = module.weight, module.bias
         return lambda x: linear(x, weight, bias)
-    if kind is nn.Embedding and module.max_norm is None:
+    if type(module) is nn.Embedding and module.max_norm is None:
         table = module.weight
         return lambda tokens: embedding(table, tokens)
-    if kind is nn.ReLU:
+    if type(module) is nn.ReLU:
         return torch.relu
     return module.forward
 

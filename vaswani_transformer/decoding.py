@@ -32,7 +32,7 @@ from .configuration_vaswani import PAPER_SEARCH
 from .copied_items import wanted_classes
 from .drafts import Drafter, HeadDrafts, SourceDrafts
 from .encoder_pass import encode
-from .search_settings import check_numbers, check_token_ids
+from .search_settings import KeptSettings, check_numbers, check_token_ids, key_of
 from .shortlist import Choice, Shortlist, shortlist_of
 from .stepping import UNDERSTOOD, DecoderSteps, can_step, runs_bare, steps_of
 
@@ -59,6 +59,9 @@ number, which changes when finished sentences leave the batch. With any other pr
 correct, but runs to the length limit."""
 
 
+PREPARE = GenerationMixin._prepare_generation_config
+"""What a search's settings are kept of; another class's method in its place is always called."""
+
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
@@ -74,6 +77,8 @@ class PaperSearch(GenerationMixin):
     shortlist: Shortlist | None = None
     """What `shortlist=True` searches in; read from the model's folder when it is first asked for."""
 
+    _kept_settings: KeptSettings | None = None
+
     def save_pretrained(self, *args: Any, **kwargs: Any) -> None:
         """Save the model with its search settings."""
         # The settings of every new model carry this mark. With it in the file, loading would silently drop our two settings.
@@ -84,7 +89,7 @@ class PaperSearch(GenerationMixin):
         self, generation_config: GenerationConfig | None, **kwargs: Any
     ) -> tuple[GenerationConfig, dict[str, Any]]:
         """Accept our own settings, which a `GenerationConfig` has only if the checkpoint has them."""
-        prepared, model_kwargs = super()._prepare_generation_config(generation_config, **kwargs)
+        prepared, model_kwargs = self._prepared(generation_config, kwargs)
         asked = model_kwargs.get("draft") or getattr(generation_config, "draft", None)
         for name in ("length_penalty_type", "extra_length", "draft", "shortlist", "copy_items"):
             setattr(prepared, name, model_kwargs.pop(name, getattr(prepared, name, None)))
@@ -104,6 +109,19 @@ class PaperSearch(GenerationMixin):
             )
         vars(prepared).pop("_runs_bare", None)  # left by an earlier search with these settings
         return prepared, model_kwargs
+
+    def _prepared(self, generation_config: GenerationConfig | None, given: dict[str, Any]) -> tuple[GenerationConfig, dict[str, Any]]:
+        """What transformers makes of these settings, or made of the same before."""
+        prepare, key = super()._prepare_generation_config, None
+        if generation_config is None and prepare.__func__ is PREPARE:
+            key = key_of(self.generation_config, self.config, given, UNDERSTOOD | {"input_ids"})
+        if self._kept_settings is None:
+            self._kept_settings = KeptSettings()
+        found = self._kept_settings.find(key, given)
+        if found is None:
+            found = prepare(generation_config, **given)
+            self._kept_settings.keep(key, given, *found)
+        return found
 
     def _validate_model_kwargs(self, model_kwargs: dict[str, Any]) -> None:
         """Refuse misspelt names as transformers does, whose check takes as long as a step; a search that it cannot refuse passes."""
