@@ -25,9 +25,11 @@ def test_the_largest_sums(width: int, hypotheses: int) -> None:
     rows, shift = torch.randn(5, hypotheses, width), torch.randn(5, hypotheses)
     shift[1, -1] = -torch.inf
     sums = rows + shift.unsqueeze(-1)
-    values, places = map(torch.tensor, largest(sums, 6))
+    best, *on_host = largest(sums, 6)
+    values, places = map(torch.tensor, on_host)
     expected = sums.flatten(1).topk(min(6, hypotheses * width))
     assert torch.equal(values, expected.values)
+    assert torch.equal(best, expected.values)
     is_there = values > -torch.inf
     assert torch.equal(places[is_there], expected.indices[is_there])
 

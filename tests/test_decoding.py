@@ -17,6 +17,7 @@ from transformers.generation.streamers import BaseStreamer
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 from vaswani_transformer.decoder_step import DecoderStep
 from vaswani_transformer.decoding import PAPER_SEARCH, EarliestEnd, PaperSearch, in_place, without_shortest_lengths
+from vaswani_transformer.search_settings import KeptSettings
 
 PAD, BOS, EOS = 0, 1, 2
 GNMT = {"length_penalty_type": "gnmt", "length_penalty": 0.6}
@@ -490,3 +491,119 @@ def test_a_checkpoint_keeps_the_papers_settings(tmp_path: Any) -> None:
     assert torch.equal(loaded.generate(**padded(SOURCES)), expected)
     plain = loaded.generate(**padded(SOURCES), length_penalty_type=None, max_new_tokens=8)
     assert torch.equal(plain, model.generate(**padded(SOURCES), length_penalty_type=None, max_new_tokens=8))
+
+
+class Keeper(LogitsProcessor):
+    """A processor of the caller's that keeps what it sees."""
+
+    def __init__(self) -> None:
+        self.seen: list[torch.Tensor] = []
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        self.seen += [input_ids, scores]
+        return scores
+
+
+@pytest.mark.parametrize("beams", [1, 3])
+def test_what_a_caller_gets_may_take_part_in_training(beams: int) -> None:
+    """A search runs in inference mode, whose tensors must not: neither its results nor what others see on the way are such."""
+    model, keeper, modes = build_model(), Keeper(), []
+
+    def note_mode(*_: Any) -> None:
+        modes.append(torch.is_inference_mode_enabled())
+
+    asked = {**padded(SOURCES), **GNMT, "num_beams": beams, "extra_length": 4}
+    for rules in ([], [keeper]):
+        out = model.generate(**asked, logits_processor=LogitsProcessorList(rules), return_dict_in_generate=beams > 1)
+        found = list(out.values()) if beams > 1 else [out]
+        assert not any(tensor.is_inference() for tensor in found)
+    assert keeper.seen and not any(tensor.is_inference() for tensor in keeper.seen)
+    model.generate(**asked, custom_generate=lambda model, *_, **given: keeper.seen.append(given["encoder_outputs"][0]))
+    assert not keeper.seen[-1].is_inference()
+    model.lm_head.register_forward_hook(note_mode)
+    model.generate(**asked)
+    assert modes and not any(modes)
+
+
+@pytest.mark.parametrize("beams", [1, 3])
+def test_a_search_that_nobody_sees_runs_in_inference_mode(beams: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    modes = []
+    own = DecoderStep.__call__
+    monkeypatch.setattr(DecoderStep, "__call__", lambda *given: modes.append(torch.is_inference_mode_enabled()) or own(*given))
+    build_model().generate(**padded(SOURCES), **GNMT, num_beams=beams, extra_length=4)
+    assert modes and all(modes)
+
+
+def test_settings_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+    own = KeptSettings.keep
+    monkeypatch.setattr(KeptSettings, "keep", lambda *given: made.append(given) or own(*given))
+    model = build_model()
+    results = [model.generate(**padded(SOURCES[:1]), **GNMT, num_beams=3, max_new_tokens=limit) for limit in (4, 4, 6, 4, 6)]
+    assert len(made) == 2
+    assert torch.equal(results[0], results[1]) and torch.equal(results[0], results[3]) and torch.equal(results[2], results[4])
+    for limit in range(10, 10 + KeptSettings.MOST):
+        model._prepare_generation_config(None, max_new_tokens=limit)
+    assert len(model._kept_settings._kept) < KeptSettings.MOST
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [("num_beams", (3, 1)), ("length_penalty", (0.0, 1.5)), ("extra_length", (1, 9)), ("num_return_sequences", (1, 2)),
+     ("use_cache", (True, False)), ("use_cache", (True, 1)), ("bad_words_ids", ([[3]], [[4]])), ("own", (1, 2))],
+)  # fmt: skip
+def test_settings_changed_between_two_calls_are_obeyed(name: str, values: tuple[Any, Any]) -> None:
+    model = build_model()
+    model.generation_config.update(**PAPER_SEARCH, allow_custom_entries=True)
+    for value in values * 2:
+        setattr(model.generation_config, name, value)
+        settings, others = model._prepare_generation_config(None, attention_mask=torch.ones(1, 1))
+        assert getattr(settings, name) == value and type(getattr(settings, name)) is type(value)
+        assert list(others) == ["attention_mask"]
+        setattr(settings, name, "what one search changes is not the next one's")
+
+
+def test_a_list_that_changes_in_its_place_is_obeyed() -> None:
+    model, forbidden = build_model(), [[3]]
+    for ids in ([3], [4], [5]):
+        forbidden[0][:] = ids
+        assert model._prepare_generation_config(None, bad_words_ids=forbidden)[0].bad_words_ids == [ids]
+        model.generation_config.suppress_tokens = forbidden[0]
+        assert model._prepare_generation_config(None)[0].suppress_tokens == ids
+
+
+class Doubling(GenerationMixin):
+    """Makes a search's settings in its own way."""
+
+    beams = 1
+
+    def _prepare_generation_config(self, *args: Any, **kwargs: Any) -> Any:
+        self.beams *= 2
+        settings, others = super()._prepare_generation_config(*args, **kwargs)
+        settings.num_beams = self.beams
+        return settings, others
+
+
+def test_settings_that_another_class_makes_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = build_model(cls=type("Both", (VaswaniForConditionalGeneration, Doubling), {}))
+    assert [model._prepare_generation_config(None)[0].num_beams for _ in range(3)] == [2, 4, 8]
+    plain, own = build_model(), GenerationMixin._prepare_generation_config
+    assert plain._prepare_generation_config(None, num_beams=3)[0].num_beams == 3
+    monkeypatch.setattr(GenerationMixin, "_prepare_generation_config", lambda self, *_, **given: own(self, None, **given, top_k=7))
+    assert plain._prepare_generation_config(None, num_beams=3)[0].top_k == 7
+
+
+def test_arguments_are_not_kept() -> None:
+    model = build_model()
+    for mask in (torch.ones(1, 2), torch.zeros(1, 2)):
+        assert model._prepare_generation_config(None, attention_mask=mask, num_beams=2)[1]["attention_mask"] is mask
+    for penalty in (torch.tensor(0.5), torch.tensor(1.5)):
+        assert model._prepare_generation_config(None, length_penalty=penalty)[0].length_penalty is penalty
+
+
+def test_settings_of_a_search_in_the_models_own_are_still_refused() -> None:
+    model = build_model()
+    model.generate(**padded(SOURCES[:1]), max_new_tokens=2)
+    model.config.num_beams = 3
+    with pytest.raises(ValueError, match="modified the pretrained model configuration"):
+        model.generate(**padded(SOURCES[:1]), max_new_tokens=2)

@@ -22,7 +22,7 @@ from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteria
 from transformers.generation.utils import GenerateBeamEncoderDecoderOutput
 from transformers.utils import ModelOutput
 
-from .stepping import Steps, closed_up
+from .stepping import Steps, closed, closed_up
 
 
 class Hypothesis(NamedTuple):
@@ -66,6 +66,7 @@ class SentenceSearch:
         self.is_predictable = is_predictable
         self.open = [Hypothesis(0.0, (), ())]
         self.origins: list[int] = []
+        self.places: list[int] = []
         self.length = 0
         self.ended: list[tuple[float, int, Hypothesis]] = []
         self.seen = 0
@@ -79,9 +80,9 @@ class SentenceSearch:
         ends: Sequence[bool],
     ) -> None:
         """Take W candidates, best first: candidate i appends `tokens[i]` to the open hypothesis `beams[i]`."""
-        parents, self.open, self.origins = self.open, [], []
+        parents, self.open, self.origins, self.places = self.open, [], [], []
         self.length += 1
-        for log_probability, beam, token, is_end in zip(log_probabilities, beams, tokens, ends, strict=True):
+        for place, (log_probability, beam, token, is_end) in enumerate(zip(log_probabilities, beams, tokens, ends, strict=True)):
             if log_probability == -math.inf or (len(self.open) == self.beams and not is_end):
                 continue
             row = self.number * self.beams + beam
@@ -92,6 +93,7 @@ class SentenceSearch:
             else:
                 self.open.append(hypothesis)
                 self.origins.append(beam)
+                self.places.append(place)
         self._let_go()
 
     def results(self) -> list[tuple[float, Hypothesis]]:
@@ -107,7 +109,7 @@ class SentenceSearch:
         if self.length < self.limit and self.is_predictable and len(self.ended) == self.wanted:
             largest_ahead = max(self.penalty(self.length + 1), self.penalty(self.limit))
             alive = sum(h.log_probability / largest_ahead > self.ended[0][0] for h in self.open)
-            del self.open[alive:], self.origins[alive:]
+            del self.open[alive:], self.origins[alive:], self.places[alive:]
         self.is_done = self.length >= self.limit or not self.open
 
     def _end(self, hypothesis: Hypothesis) -> None:
@@ -157,20 +159,28 @@ class GnmtBeamSearch:
         self.earliest = columns_of(earliest, self.names)
         self.length = 0
         self.searched = self.sentences
+        self.best: torch.Tensor | None = None
+        """The last step's largest sums `[B, W]`, where they still belong to these sentences."""
         self.can_shrink = not criteria and not self.recorder.is_on and is_predictable and steps.can_shrink
 
     def run(self, encoder_outputs: ModelOutput) -> torch.Tensor | GenerateBeamEncoderDecoderOutput:
         """Search until every sentence is done; returns what `generate` returns."""
+        with closed(self.steps.is_closed and not (self.processors or self.criteria or self.recorder.is_on)):
+            self._search()
+        return self._output(encoder_outputs)
+
+    def _search(self) -> None:
         logits = self.steps.first()
         while True:
             self._extend(logits)
             staying = [i for i, s in enumerate(self.searched) if not s.is_done]
             if not staying:
-                return self._output(encoder_outputs)
+                return
             if self.can_shrink and len(staying) < len(self.searched):
                 staying = closed_up(staying)
                 self.searched = [self.searched[i] for i in staying]
                 self.steps.keep(staying)
+                self.best = None
             width = max(len(s.open) for s in self.searched) if self.can_shrink else self.beams
             logits = self.steps.next(
                 self._on_device([filled([h.tokens[-1] for h in s.open], width) for s in self.searched]),
@@ -179,17 +189,12 @@ class GnmtBeamSearch:
 
     def _extend(self, logits: torch.Tensor) -> None:
         """Append a token to every hypothesis, given the scores `[B, K or 1, V]` of all next tokens."""
-        log_probs = self._log_probabilities(logits)
-        so_far = torch.tensor(
-            [filled([h.log_probability for h in s.open], logits.shape[1], -math.inf) for s in self.searched],
-            dtype=self.dtype,
-            device=logits.device,
-        ).unsqueeze(-1)
+        _, hypotheses, vocabulary = logits.shape
+        log_probs, so_far = self._log_probabilities(logits), self._so_far(hypotheses)
         is_own = not (self.processors or self.recorder.is_on)  # else somebody may have kept these scores
         sums = log_probs.add_(so_far) if is_own else log_probs + so_far
-        values, places = largest(sums, self.beams * (1 + len(self.end_tokens)))
+        self.best, values, places = largest(sums, self.beams * (1 + len(self.end_tokens)))
         self.length += 1
-        vocabulary = logits.shape[2]
         origins = [[place // vocabulary for place in row] for row in places]
         chosen = [[place % vocabulary for place in row] for row in places]
         if self.names is not None:
@@ -199,10 +204,18 @@ class GnmtBeamSearch:
                 refuse_nan(values[i][:1])  # NaN is sorted before all numbers
                 sentence.extend(values[i], origins[i], chosen[i], ends)
 
+    def _so_far(self, width: int) -> torch.Tensor:
+        """Log-probabilities of the open hypotheses, `[B, width, 1]`, minus infinity where a sentence has fewer."""
+        first = list(range(width))
+        if self.best is not None and all(sentence.places == first for sentence in self.searched):
+            return self.best.narrow(1, 0, width).unsqueeze(-1)  # as they are, which is faster than to make a tensor of them
+        numbers = [filled([h.log_probability for h in s.open], width, -math.inf) for s in self.searched]
+        return torch.tensor(numbers, dtype=self.dtype, device=self.prompts.device).unsqueeze(-1)
+
     def _log_probabilities(self, logits: torch.Tensor) -> torch.Tensor:
         """Log-probabilities of all next tokens, `[B, K or 1, V]`, at least in float32, after the caller's rules."""
         self.dtype = torch.float64 if logits.dtype is torch.float64 else torch.float32
-        rows = logits.reshape(-1, logits.shape[2]).to(self.dtype)
+        rows = logits.flatten(0, 1).to(self.dtype)
         # In place, because fresh memory for a vocabulary's scores costs as much as a third of the operation.
         log_probs = torch.log_softmax(rows, -1, out=None if self.recorder.is_on else rows)
         if self.processors:
@@ -275,27 +288,29 @@ def filled(items: Sequence[Any], width: int, filler: Any = 0) -> list[Any]:
     return [*items, *[filler] * (width - len(items))]
 
 
-def largest(sums: torch.Tensor, number: int) -> tuple[list[list[float]], list[list[int]]]:
-    """The `number` largest of each sentence's `sums` `[B, K, V]` (all, if they are fewer), largest first, on the host.
+def largest(sums: torch.Tensor, number: int) -> tuple[torch.Tensor, list[list[float]], list[list[int]]]:
+    """The `number` largest of each sentence's `sums` `[B, K, V]` (all, if they are fewer), largest first, on their device and on the host.
 
     Also returns their places among the sentence's K * V. Only the blocks with the largest maxima can hold them, so the vocabulary is read
     once and hardly sorted.
     """
     sentences, hypotheses, width = sums.shape
     if hypotheses * width <= HARDLY_ANY:
-        values, places = on_host(*sums.flatten(1).topk(min(number, hypotheses * width)))
-        return values, [[int(place) for place in row] for row in places]
+        best, found = sums.flatten(1).topk(min(number, hypotheses * width))
+        values, places = on_host(best, found)
+        return best, values, [[int(place) for place in row] for row in places]
     block = block_width(width)
     blocks = sums.reshape(-1, block)
     most = blocks.amax(-1).view(sentences, -1)
     chosen = most.topk(min(number, most.shape[1])).indices
     firsts = torch.arange(0, most.numel(), most.shape[1], device=sums.device).unsqueeze(-1)
     entries = blocks.index_select(0, (chosen + firsts).flatten()).view(sentences, -1)
-    values, within, blocks_of = on_host(*entries.topk(min(number, entries.shape[1])), chosen)
+    best, found = entries.topk(min(number, entries.shape[1]))
+    values, within, blocks_of = on_host(best, found, chosen)
     places = [
         [int(own[int(place) // block]) * block + int(place) % block for place in row] for row, own in zip(within, blocks_of, strict=True)
     ]
-    return values, places
+    return best, values, places
 
 
 def on_host(*parts: torch.Tensor) -> list[list[list[Any]]]:
@@ -358,33 +373,34 @@ def greedy_search(
     barred = columns_of(earliest, None if steps.columns is None else steps.columns.tolist())
     found: list[list[int]] = [[] for _ in limits]
     searched = list(range(len(limits)))
-    logits = steps.first()
-    while searched:
-        if processors:
-            said = behind(prompts[searched], [found[sentence] for sentence in searched], config)
-            logits = processors(said, logits[:, -1].float() + steps.offset).unsqueeze(1)
-        scores = logits[:, -1]
-        bar(scores, barred, len(found[searched[0]]))
-        newest, tokens = likeliest(scores)
-        if steps.columns is not None:
-            newest = steps.columns[newest]
-            tokens = newest.tolist()
-        staying = []
-        for i, sentence in enumerate(searched):
-            is_last = len(found[sentence]) + 1 == limits[sentence]
-            found[sentence].append(min(forced_end) if is_last and forced_end else tokens[i])
-            if not is_last and tokens[i] not in end_tokens:
-                staying.append(i)
-        if streamer is not None:
-            streamer.put(torch.tensor([found[i][-1] if i in searched else padding_of(config) for i in range(len(limits))]))
-        if staying and len(staying) < len(searched):
-            staying = closed_up(staying)
-            steps.keep(staying)
-            newest = newest[staying]
-        searched = [searched[i] for i in staying]
-        if searched:
-            newest = newest.unsqueeze(-1)
-            logits = steps.next(newest, torch.zeros_like(newest))
+    with closed(not processors and streamer is None and steps.is_closed):
+        logits = steps.first()
+        while searched:
+            if processors:
+                said = behind(prompts[searched], [found[sentence] for sentence in searched], config)
+                logits = processors(said, logits[:, -1].float() + steps.offset).unsqueeze(1)
+            scores = logits[:, -1]
+            bar(scores, barred, len(found[searched[0]]))
+            newest, tokens = likeliest(scores)
+            if steps.columns is not None:
+                newest = steps.columns[newest]
+                tokens = newest.tolist()
+            staying = []
+            for i, sentence in enumerate(searched):
+                is_last = len(found[sentence]) + 1 == limits[sentence]
+                found[sentence].append(min(forced_end) if is_last and forced_end else tokens[i])
+                if not is_last and tokens[i] not in end_tokens:
+                    staying.append(i)
+            if streamer is not None:
+                streamer.put(torch.tensor([found[i][-1] if i in searched else padding_of(config) for i in range(len(limits))]))
+            if staying and len(staying) < len(searched):
+                staying = closed_up(staying)
+                steps.keep(staying)
+                newest = newest[staying]
+            searched = [searched[i] for i in staying]
+            if searched:
+                newest = newest.unsqueeze(-1)
+                logits = steps.next(newest, torch.zeros_like(newest))
     if streamer is not None:
         streamer.end()
     return behind(prompts, found, config)

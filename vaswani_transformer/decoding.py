@@ -34,7 +34,7 @@ from .drafts import Drafter, HeadDrafts, SourceDrafts
 from .encoder_pass import encode
 from .search_settings import KeptSettings, check_numbers, check_token_ids, key_of
 from .shortlist import Choice, Shortlist, shortlist_of
-from .stepping import UNDERSTOOD, DecoderSteps, can_step, runs_bare, steps_of
+from .stepping import UNDERSTOOD, DecoderSteps, can_step, closed, runs_bare, steps_of
 
 logger = logging.get_logger(__name__)
 
@@ -195,7 +195,10 @@ class PaperSearch(GenerationMixin):
         is_recorded = generation_config.output_attentions or generation_config.output_hidden_states
         is_plain = model_input_name in (None, "input_ids") and (mask is None or mask.ndim == 2) and for_encoder <= UNDERSTOOD
         if not is_recorded and is_plain and runs_bare(self, generation_config):
-            encoded = encode(self.get_encoder(), inputs_tensor, mask)
+            with closed(True):
+                encoded = encode(self.get_encoder(), inputs_tensor, mask)
+            # Who searches by a function of his own, which `generate` takes, may want gradients
+            encoded = encoded if torch.is_inference_mode_enabled() else encoded.clone()
             return {**model_kwargs, "encoder_outputs": BaseModelOutput(last_hidden_state=encoded)}
         return super()._prepare_text_encoder_decoder_kwargs_for_generation(inputs_tensor, model_kwargs, model_input_name, generation_config)
 
