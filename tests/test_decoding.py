@@ -17,7 +17,7 @@ from transformers.generation.streamers import BaseStreamer
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 from vaswani_transformer.decoder_step import DecoderStep
 from vaswani_transformer.decoding import PAPER_SEARCH, EarliestEnd, PaperSearch, in_place, without_shortest_lengths
-from vaswani_transformer.search_settings import KeptSettings
+from vaswani_transformer.kept_settings import KeptSettings
 
 PAD, BOS, EOS = 0, 1, 2
 GNMT = {"length_penalty_type": "gnmt", "length_penalty": 0.6}

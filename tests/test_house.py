@@ -33,7 +33,7 @@ LAYERS: list[list[tuple[str, ...]]] = [
     [("block_steps",)],
     [("drafts",)],
     [("blockwise_search",)],
-    [("languages", "sentence_splitting", "search_settings", "copied_items", "task_inputs")],
+    [("languages", "sentence_splitting", "search_settings", "kept_settings", "copied_items", "task_inputs")],
     [("answer_windows",)],
     [(
         "modeling_vaswani", "modeling_tasks", "decoding", "constrained_search", "copying",

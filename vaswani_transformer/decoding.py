@@ -32,7 +32,8 @@ from .configuration_vaswani import PAPER_SEARCH
 from .copied_items import wanted_classes
 from .drafts import Drafter, HeadDrafts, SourceDrafts
 from .encoder_pass import encode
-from .search_settings import KeptSettings, check_numbers, check_token_ids, key_of
+from .kept_settings import KeptSettings, key_of
+from .search_settings import check_numbers, check_token_ids
 from .shortlist import Choice, Shortlist, shortlist_of
 from .stepping import UNDERSTOOD, DecoderSteps, can_step, closed, runs_bare, steps_of
 

@@ -52,6 +52,7 @@ CODE_FILES = (
     "packing.py",
     "bare_layers.py",
     "encoder_pass.py",
+    "kept_settings.py",
     "decoder_step.py",
     "tokenizer_identity.py",
     "shortlist.py",
