@@ -23,18 +23,15 @@ Place = tuple[int, int] | None
 
 
 class Window(NamedTuple):
-    """A question and a piece of its context, as a model reads them.
-
-    Attributes:
-        inputs: [S] numbers by the names that the model gives them, `input_ids` among them.
-        places: [S] where in the context each token stands, alone or with its whole word.
-        none: the position that stands for no answer, as transformers' example script trains it: the class token, or else the one for the
-            beginning, or else the first.
-    """
+    """A question and a piece of its context, as a model reads them."""
 
     inputs: dict[str, list[int]]
+    """[S] numbers by the names that the model gives them, `input_ids` among them."""
     places: list[Place]
+    """[S] where in the context each token stands, alone or with its whole word."""
     none: int
+    """The position that stands for no answer, as transformers' example script trains it: the class token, or else the one for the
+    beginning, or else the first."""
 
     def positions_of(self, start: int, end: int) -> tuple[int, int]:
         """The positions of an answer's first and last token, or twice `none` where the window does not hold all of it.

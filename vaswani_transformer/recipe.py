@@ -550,11 +550,6 @@ class Recipe:
         """Whether the model marks answers in a context."""
         return self.answers.kind == "span"
 
-    def most_tokens(self, wanted: int) -> int:
-        """The most tokens of a text: as many as wanted with sinusoids, at most its entries with a learned table of positions."""
-        config = self.model_config()
-        return wanted if config.position_embedding_type == "sinusoidal" else min(wanted, config.max_position_embeddings)
-
     def _check_windows(self) -> None:
         """A window must hold the longest question, what it shares with the next one, and more."""
         size, question, overlap = self.batching.max_sentence_tokens, self.answers.longest_question, self.answers.overlap or 1

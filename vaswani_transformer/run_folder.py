@@ -92,6 +92,11 @@ class RunFolder:
         return self.path / "evaluation.json"
 
     @property
+    def outcomes(self) -> Path:
+        """What each text gives to the scores, one test set a line; of tasks whose scores have such parts."""
+        return self.path / "outcomes.jsonl"
+
+    @property
     def card(self) -> Path:
         return self.path / "README.md"
 

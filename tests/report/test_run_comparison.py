@@ -53,6 +53,24 @@ def test_a_task_is_compared_by_its_own_scores(tmp_path: Path) -> None:
         compare_runs({"a": labels, "b": [_run(tmp_path / "c", 1)]})
 
 
+def test_test_sets_that_both_have_are_compared_text_by_text(tmp_path: Path) -> None:
+    runs = {name: _run(tmp_path / name) for name in ("one", "two", "better", "elsewhere")}
+    record = {"kind": "validation", "update": 5, "accuracy": 50.0}
+    hits = {"one": [1.0] * 10 + [0.0] * 30, "two": [1.0] * 20 + [0.0] * 20, "better": [1.0] * 40, "elsewhere": [1.0] * 40}
+    for name, run in runs.items():
+        run.log.write_text(json.dumps(record) + "\n", encoding="utf-8")
+        reference = "other" if name == "elsewhere" else "same"
+        lines = [{"test_set": "toy", "reference_sha256": reference, "weights": [1] * 40, "points": {"accuracy": hits[name]}}]
+        run.outcomes.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    seeds = [runs["one"], runs["two"]]
+    assert compare_runs({"plain": seeds, "better": [runs["better"]]}).splitlines()[-3:] == [
+        "| test set | runs | score | plain | these | difference | p |",
+        "|---|---|---|---:|---:|---:|---:|",
+        "| toy | better | accuracy | 37.50 | 100.00 | +62.50 | 0.0001 |",
+    ]
+    assert "difference" not in compare_runs({"plain": seeds, "elsewhere": [runs["elsewhere"]]})  # other references
+
+
 def test_what_has_no_validation_is_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no validation yet"):
         compare_runs({"a": [_run(tmp_path / "a")]})

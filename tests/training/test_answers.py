@@ -92,6 +92,8 @@ def test_a_run_learns_and_all_stages_know_it(
     test_set = evaluate_run(run)["test_sets"][0]
     scores = {name: result["score"] for name, result in test_set["metrics"].items()}
     assert scores == {name: records[-1][name] for name in ("f1", "exact_match")}  # the same questions, by the model's own forward pass
+    (outcomes,) = read_json_lines(run.outcomes)
+    assert {name: 100 * sum(points) / sum(outcomes["weights"]) for name, points in outcomes["points"].items()} == pytest.approx(scores)
     assert (test_set["pairs"], test_set["without_answer"]) == (20, 4) and test_set["windows"] == 40
     card = write_card(run).read_text(encoding="utf-8")
     assert "pipeline_tag: question-answering" in card and "type: exact_match" in card and "None" not in card
@@ -106,6 +108,13 @@ def test_a_question_without_an_answer_must_be_admitted(make_answers: Callable[..
     recipe = make_answers()
     with pytest.raises(ValueError, match=r"train.json:1 has no answer in its context; set `answers.may_be_none: true`, or leave"):
         train(replace(recipe, answers=replace(recipe.answers, may_be_none=False)), run)
+
+
+def test_a_window_has_no_more_tokens_than_the_model_has_positions(make_answers: Callable[..., Recipe], run: RunFolder) -> None:
+    recipe = make_answers()
+    model = recipe.model | {"position_embedding_type": "learned", "max_position_embeddings": 30}
+    with pytest.raises(ValueError, match="has positions for 30 tokens, which a window must not exceed"):
+        train(replace(recipe, model=model), run)
 
 
 @pytest.mark.parametrize(

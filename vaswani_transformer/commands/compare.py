@@ -14,6 +14,8 @@ def compare(
 
     \b
     vaswani compare "fine-tuned=runs/a-1,runs/a-2" "from scratch=runs/b-1" --picture curves.png
+
+    Runs of the encoder's tasks, of summaries and of answers that were evaluated on the same test sets are also compared text by text there.
     """
     from ..report.run_comparison import compare_runs
     from ..run_folder import RunFolder

@@ -235,8 +235,7 @@ def examples_of(recipe: Recipe, labels: tuple[str, ...] = ()) -> Examples:
             return PlainTexts()
         case "question_answering" if recipe.marks_answers:
             answers = recipe.answers
-            size = recipe.most_tokens(recipe.batching.max_sentence_tokens)
-            return MarkedAnswers(size, answers.overlap, answers.longest_question, answers.may_be_none)
+            return MarkedAnswers(recipe.batching.max_sentence_tokens, answers.overlap, answers.longest_question, answers.may_be_none)
         case "summarization" | "question_answering":
             return CutTexts(recipe.batching.max_sentence_tokens)
         case _:

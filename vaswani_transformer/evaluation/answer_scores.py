@@ -7,9 +7,9 @@ import re
 import string
 from collections import Counter
 from collections.abc import Sequence
-from statistics import fmean
 
 from .bleu import MetricResult
+from .outcomes import Outcomes
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _SIGNATURE = "as SQuAD's script: no case, no punctuation, no English articles; the best of several references"
@@ -50,8 +50,14 @@ def score_answers(answers: Sequence[str], references: Sequence[Sequence[str]]) -
     """
     if len(answers) != len(references) or not answers:
         raise ValueError(f"There are {len(answers)} answers to {len(references)} questions; each needs its own, and one at least.")
-    found = {
-        name: 100 * fmean(max(alike(answer, one) for one in right or [""]) for answer, right in zip(answers, references, strict=True))
+    found = outcomes_of_answers(answers, references)
+    return {name: MetricResult(found.score(name), _SIGNATURE) for name in found.points}
+
+
+def outcomes_of_answers(answers: Sequence[str], references: Sequence[Sequence[str]]) -> Outcomes:
+    """What each question gives to the scores; the arguments are those of `score_answers`."""
+    points = {
+        name: [max(alike(answer, one) for one in right or [""]) for answer, right in zip(answers, references, strict=True)]
         for name, alike in (("f1", f1), ("exact_match", exact_match))
     }
-    return {name: MetricResult(points, _SIGNATURE) for name, points in found.items()}
+    return Outcomes([1] * len(answers), points)

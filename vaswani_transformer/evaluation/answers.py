@@ -17,8 +17,9 @@ from ..data.sources.corpus import Corpus, SentencePair
 from ..data.sources.marked import MarkedQuestion, read_marked
 from ..files.checksums import verify
 from ..recipe import Recipe
-from .answer_scores import score_answers
+from .answer_scores import outcomes_of_answers, score_answers
 from .bleu import MetricResult
+from .outcomes import Outcomes
 
 Scores = tuple[Tensor, Tensor]
 """Of each token [S] of a window as an answer's first and last."""
@@ -58,6 +59,10 @@ class CutQuestions:
     def score(self, answers: Sequence[str]) -> dict[str, MetricResult]:
         """F1 and exact match of `answers`."""
         return score_answers(answers, [question.answers for question in self.questions])
+
+    def outcomes(self, answers: Sequence[str]) -> Outcomes:
+        """What each of `answers` gives to the scores."""
+        return outcomes_of_answers(answers, [question.answers for question in self.questions])
 
     def samples(self, answers: Sequence[str], chosen: Sequence[int]) -> Iterator[dict[str, str]]:
         """Some questions with their answers, for logs and cards."""

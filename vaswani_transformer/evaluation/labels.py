@@ -23,6 +23,7 @@ from ..files.checksums import verify
 from ..recipe import Recipe
 from .bleu import MetricResult
 from .label_scores import require_scorers, score_labels
+from .outcomes import Outcomes, shares
 
 _MODELS = {"classification": AutoModelForSequenceClassification, "tagging": AutoModelForTokenClassification}
 
@@ -36,6 +37,7 @@ class LabelScores(NamedTuple):
     references: list[str]
     predictions: list[str]
     metrics: dict[str, MetricResult]
+    outcomes: Outcomes
 
 
 def score_test_sets(recipe: Recipe, folder: Path, test_sets: Mapping[str, Corpus]) -> tuple[PreTrainedModel, dict[str, LabelScores]]:
@@ -83,6 +85,7 @@ def _scored(
         references=[" ".join(each) for each in references],
         predictions=[" ".join(each) for each in predictions],
         metrics=scores,
+        outcomes=shares("accuracy", references, predictions),
     )
 
 

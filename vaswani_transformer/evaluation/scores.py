@@ -2,8 +2,9 @@
 
 import dataclasses
 import hashlib
+import json
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,6 +14,7 @@ from transformers import AutoModelForMaskedLM, AutoModelForSeq2SeqLM, AutoTokeni
 
 from ..data.examples import CutTexts, examples_of, references
 from ..data.sources.corpus import Corpus, SentencePair
+from ..files.atomic_file import write_text
 from ..files.checksums import file_sha256, verify
 from ..files.json_files import read_json, write_json
 from ..languages import target_languages
@@ -27,9 +29,12 @@ from .copied_share import copied_facts
 from .label_scores import require_scorers
 from .labels import score_test_sets
 from .noise_scores import score_noise
-from .text_scores import score_texts
+from .outcomes import Outcomes, shares
+from .text_scores import outcomes_of_texts, score_texts
 
 SAMPLES = 10
+_OUTCOMES = "outcomes"
+"""Of a test set, on the way to `RunFolder.outcomes`."""
 ON_VALIDATION = "on_validation"
 """In `evaluation.json`, true if the recipe names no test set, so that the validation set was scored in its place."""
 
@@ -91,9 +96,7 @@ def evaluate_run(
     if recipe.task != "translation":
         if count_copied:
             raise ValueError(f"What is copied is counted in translations, and {run.path} has `task: {recipe.task}`; leave that out.")
-        evaluate = _evaluate_labels if recipe.facts.labels else _evaluate_noise if recipe.task == "pretraining" else _evaluate_texts
-        evaluate = _evaluate_answers if recipe.marks_answers else evaluate
-        evaluation = evaluate(run, recipe, test_sets, published, progress, generate_kwargs)
+        evaluation = _evaluation_of(recipe)(run, recipe, test_sets, published, progress, generate_kwargs)
     else:
         evaluation = evaluate_model(
             run.averaged,
@@ -108,8 +111,28 @@ def evaluate_run(
             **generate_kwargs,
         )
     evaluation |= of_the_run
+    outcomes = [(test_set, test_set.pop(_OUTCOMES)) for test_set in evaluation["test_sets"] if _OUTCOMES in test_set]
     write_json(run.evaluation, evaluation)
+    _write_outcomes(run, outcomes)
     return evaluation
+
+
+def _evaluation_of(recipe: Recipe) -> Callable[..., dict[str, Any]]:
+    """What measures a run whose task is not translation."""
+    if recipe.marks_answers:
+        return _evaluate_answers
+    return _evaluate_labels if recipe.facts.labels else _evaluate_noise if recipe.task == "pretraining" else _evaluate_texts
+
+
+def _write_outcomes(run: RunFolder, outcomes: Sequence[tuple[dict[str, Any], Outcomes]]) -> None:
+    """Write what each text gives to the scores, or remove what an earlier evaluation wrote."""
+    if not outcomes:
+        run.outcomes.unlink(missing_ok=True)
+        return
+    lines = (
+        {"test_set": test_set["name"], "reference_sha256": test_set["reference_sha256"], **found._asdict()} for test_set, found in outcomes
+    )
+    write_text(run.outcomes, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
 
 
 def _evaluate_texts(
@@ -145,7 +168,11 @@ def _evaluate_texts(
         samples = [
             {"source": sources[i], "reference": " / ".join(right[i]), "prediction": written[i]} for i in spread_evenly(len(pairs), SAMPLES)
         ]
-        results.append(measured | compared | {"samples": samples, "published": _published(published, name)})
+        results.append(
+            measured
+            | compared
+            | {"samples": samples, "published": _published(published, name), _OUTCOMES: outcomes_of_texts(recipe.task, written, right)}
+        )
     return {
         **_of_a_task(recipe, run, model, results),
         "decoding": decoding_settings(model, generate_kwargs),
@@ -184,7 +211,15 @@ def _evaluate_noise(
         sides = {"source": found.sources, "reference": found.targets, "prediction": found.predictions}
         samples = [{side: tokenizer.decode(ids[i]) for side, ids in sides.items()} for i in spread_evenly(len(texts), SAMPLES)]
         compared = _compared(corpus, texts, texts, found.metrics)
-        results.append(measured | compared | {"samples": samples, "published": _published(published, name)})
+        results.append(
+            measured
+            | compared
+            | {
+                "samples": samples,
+                "published": _published(published, name),
+                _OUTCOMES: shares("accuracy", found.targets, found.predictions),
+            }
+        )
     return _of_a_task(recipe, run, model, results)
 
 
@@ -216,7 +251,11 @@ def _evaluate_answers(
         }
         compared = _compared(corpus, [pair.source for pair in found.pairs], [pair.target for pair in found.pairs], found.metrics)
         samples = list(found.asked.samples(found.answers, spread_evenly(len(found.pairs), SAMPLES)))
-        results.append(measured | compared | {"samples": samples, "published": _published(published, name)})
+        results.append(
+            measured
+            | compared
+            | {"samples": samples, "published": _published(published, name), _OUTCOMES: found.asked.outcomes(found.answers)}
+        )
     return _of_a_task(recipe, run, model, results)
 
 
@@ -256,7 +295,7 @@ def _evaluate_labels(
             {"source": texts[i], "reference": references[i], "prediction": predictions[i]} for i in spread_evenly(len(texts), SAMPLES)
         ]
         compared = _compared(test_sets[name], texts, references, found.metrics)
-        results.append(measured | compared | {"samples": samples, "published": _published(published, name)})
+        results.append(measured | compared | {"samples": samples, "published": _published(published, name), _OUTCOMES: found.outcomes})
     return _of_a_task(recipe, run, model, results)
 
 

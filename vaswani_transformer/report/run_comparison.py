@@ -5,6 +5,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
+from ..evaluation.outcomes import Outcomes, chance_of_difference
 from ..files.json_files import read_json_lines
 from ..run_folder import RunFolder
 from ..tasks import score_titles
@@ -46,6 +49,9 @@ def validations(run: RunFolder) -> list[Point]:
 def compare_runs(groups: Mapping[str, Sequence[RunFolder]], picture: Path | None = None) -> str:
     """A table in Markdown, one row for each group and validation, and the first score of the task as curves.
 
+    Where the runs have been evaluated on the same test sets, and their scores have a part for each text, a second table says by how much
+    each other group differs from the first one, and how likely that is by chance (see `chance_of_difference`).
+
     Args:
         groups: by name, runs that differ only in their seed; scores are means over the runs that were validated at that update.
         picture: a PNG file to write.
@@ -72,7 +78,32 @@ def compare_runs(groups: Mapping[str, Sequence[RunFolder]], picture: Path | None
             curves.setdefault(name, []).append((tokens, statistics.mean(point.scores[first] for point in same)))
     if picture is not None:
         write_png(draw_comparison(curves, titles[first]), picture)
-    return "\n".join(lines)
+    return "\n".join(lines + _differences(groups, titles))
+
+
+def _differences(groups: Mapping[str, Sequence[RunFolder]], titles: Mapping[str, str]) -> list[str]:
+    """The table of the test sets that all runs share; nothing where there is none. Of several seeds, each text has their mean."""
+    (first, runs), *others = groups.items()
+    found = {name: [_outcomes(run) for run in (*runs, *more)] for name, more in others}
+    rows = []
+    for name, outcomes in found.items():
+        shared = set.intersection(*(set(each) for each in outcomes))
+        for key in (key for key in outcomes[0] if key in shared):
+            weight = sum(outcomes[0][key].weights)
+            for score in (score for score in titles if score in outcomes[0][key].points):
+                points = [each[key].points[score] for each in outcomes]
+                here, there = (np.mean(side, axis=0) for side in (points[: len(runs)], points[len(runs) :]))
+                scores = f"{100 * here.sum() / weight:.2f} | {100 * there.sum() / weight:.2f} | {100 * (there - here).sum() / weight:+.2f}"
+                rows.append(f"| {text(key[0])} | {text(name)} | {titles[score]} | {scores} | {chance_of_difference(there, here):.4f} |")
+    if not rows:
+        return []
+    return ["", f"| test set | runs | score | {text(first)} | these | difference | p |", "|---|---|---|---:|---:|---:|---:|", *rows]
+
+
+def _outcomes(run: RunFolder) -> dict[tuple[str, str], Outcomes]:
+    """What each text gives to the scores, by the test set's name and the hash of its references."""
+    lines = read_json_lines(run.outcomes) if run.outcomes.is_file() else []
+    return {(line["test_set"], line["reference_sha256"]): Outcomes(line["weights"], line["points"]) for line in lines}
 
 
 def _common_titles(points: Mapping[str, Sequence[Point]]) -> dict[str, str]:

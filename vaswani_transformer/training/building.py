@@ -94,7 +94,7 @@ def _search_for_answers(recipe: Recipe) -> dict[str, Any]:
     answers = recipe.answers
     overlap = {} if answers.overlap is None else {"doc_stride": answers.overlap}
     return {
-        "max_seq_len": recipe.most_tokens(recipe.batching.max_sentence_tokens),
+        "max_seq_len": recipe.batching.max_sentence_tokens,
         "max_question_len": answers.longest_question,
         "max_answer_len": answers.longest,
         "handle_impossible_answer": answers.may_be_none,
