@@ -301,6 +301,17 @@ def test_the_signature_that_transformers_reads_is_the_true_one() -> None:
             method.__signature__ = known
 
 
+def test_the_arguments_of_forward_are_those_of_each_model() -> None:
+    def forward(self: Any, input_ids: torch.Tensor, logits_to_keep: int = 0) -> None:
+        """The signature is all that is read."""
+
+    model = build_model()
+    other = build_model(cls=type("Other", (VaswaniForConditionalGeneration,), {"forward": forward}))
+    assert not model._supports_logits_to_keep() and other._supports_logits_to_keep()
+    model.forward = other.forward
+    assert model._supports_logits_to_keep()
+
+
 def test_other_rules_stay_as_they_are() -> None:
     rules = LogitsProcessorList([DoNothing()])
     assert in_place(rules) == rules

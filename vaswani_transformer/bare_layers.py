@@ -177,6 +177,10 @@ for elementwise in ACT2CLS.values():
     replaceable(elementwise[0] if isinstance(elementwise, tuple) else elementwise, heeds_training=False)
 
 
+_QUIET: dict[type[nn.Module], list[str]] = {}
+"""Names of a module's attributes among which was no method: to find the same again is faster than to look for methods."""
+
+
 def is_as_written(model: nn.Module) -> bool:
     """Whether `model`, down to its last module, is as its classes were written: no subclass, wrapper, adapter, hook or changed method.
 
@@ -184,7 +188,7 @@ def is_as_written(model: nn.Module) -> bool:
     """
     if _has_any_global_hook():
         return False
-    config, parts, known = getattr(model, "config", None), [model], WRITTEN.get
+    config, parts, known, quiet = getattr(model, "config", None), [model], WRITTEN.get, _QUIET.get
     for part in parts:  # the loop appends to it
         own, kind = vars(part), type(part)
         written = known(kind)
@@ -194,8 +198,12 @@ def is_as_written(model: nn.Module) -> bool:
             return False
         if (own["_forward_hooks"] or own["_forward_pre_hooks"]) and not _hooks_are_idle(own):
             return False
-        if not written.methods.isdisjoint(own) and not _has_methods_of(written, part):
-            return False
+        names = list(own)
+        if names != quiet(kind):
+            if written.methods.isdisjoint(names):
+                _QUIET[kind] = names
+            elif not _has_methods_of(written, part):
+                return False
         for weight in own["_parameters"].values():
             if weight is not None and type(weight) is not nn.Parameter:
                 return False

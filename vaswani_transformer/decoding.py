@@ -8,6 +8,7 @@ Shapes: B sentences, K hypotheses a sentence (`num_beams`).
 
 import inspect
 from collections.abc import Callable
+from functools import cache
 from typing import Any, TypeVar
 
 import torch
@@ -72,6 +73,12 @@ def with_known_signature(method: Method) -> Method:
     return method
 
 
+@cache
+def arguments_of(method: Callable[..., Any]) -> frozenset[str]:
+    """The names of its arguments."""
+    return frozenset(inspect.signature(method).parameters)
+
+
 class PaperSearch(GenerationMixin):
     """Gives a sequence-to-sequence model `length_penalty_type="gnmt"`, `extra_length`, `draft` and `shortlist` for `generate`."""
 
@@ -130,6 +137,10 @@ class PaperSearch(GenerationMixin):
         is_ours = written is not None and type(self).forward is written.forward
         if not (is_ours and model_kwargs.keys() <= UNDERSTOOD | {"input_ids"}):
             super()._validate_model_kwargs(model_kwargs)
+
+    def _supports_logits_to_keep(self) -> bool:
+        """What transformers reads from the signature of `forward`, for each class once."""
+        return super()._supports_logits_to_keep() if "forward" in vars(self) else "logits_to_keep" in arguments_of(type(self).forward)
 
     def _validate_generation_mode(
         self, generation_mode: GenerationMode, generation_config: GenerationConfig, given: dict[str, Any]
