@@ -2,7 +2,7 @@
 
     python -m benchmarks.transfer sst2 trec ewt_upos wnut17 aeslc scitldr fine_tune_lafand_en_sw \\
         --from masking=runs/pretrain_masking/averaged denoising=runs/pretrain_denoising/averaged translator=runs/docs_en_de/averaged \\
-        --fresh masking --shares 1 0.1 0.01 --seeds 1 2 3 --set trec:data.root=data/trec --output runs/transfer
+        --fresh masking --shares 1 0.1 0.01 --seeds 1 2 3 --first-seed-only aeslc --set trec:data.root=data/trec --output runs/transfer
 
 Each run is in OUTPUT/TASK/START/share-S/seed-N, and everything with the first seed comes first. The command may be stopped at any time, by
 any means; the same command goes on where it was, does not repeat what is done, and tries again what failed. Writes results.json, table.md
@@ -30,6 +30,7 @@ def parse() -> argparse.Namespace:
     add("--fresh", nargs="+", default=[], metavar="NAME", help="also the shape and tokenizer of these models with random weights")
     add("--shares", type=float, nargs="+", default=[1.0, 0.1, 0.01], help="of the training examples (default: 1 0.1 0.01)")
     add("--seeds", type=int, nargs="+", default=[1, 2, 3], help="each draws the shares anew, too (default: 1 2 3)")
+    add("--first-seed-only", nargs="+", default=[], metavar="RECIPE", help="recipes that are too long for all seeds")
     add("--rates", type=float, nargs="+", default=[1.0], help="times the learning rate; the validation set chooses (default: 1)")
     add("--set", dest="overrides", action="append", default=[], metavar="[RECIPE:]KEY=VALUE", help="a setting of one or all; repeatable")
     add("--keep-states", action="store_true", help="keep what a finished run would need to go on: checkpoints, optimizer, encoded corpus")
@@ -59,6 +60,7 @@ def planned(a: argparse.Namespace) -> Plan:
         shares=tuple(a.shares),
         seeds=tuple(a.seeds),
         rates=tuple(a.rates),
+        first_seed_only=tuple(a.first_seed_only),
         output=a.output,
     )
 

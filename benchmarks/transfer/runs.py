@@ -72,6 +72,7 @@ class Plan:
         shares: of the training examples, each above 0 and at most 1.
         seeds: values of `training.seed`, which also draw the shares.
         rates: each start is trained with each, and the validation set chooses.
+        first_seed_only: names of recipes that are too long for all seeds.
         output: the folder of all runs.
     """
 
@@ -81,6 +82,7 @@ class Plan:
     seeds: tuple[int, ...]
     output: Path
     rates: tuple[float, ...] = (1.0,)
+    first_seed_only: tuple[str, ...] = ()
     _pairs: dict[str, list[SentencePair]] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -89,6 +91,8 @@ class Plan:
                 raise ValueError(f"`{name}` is {' '.join(map(str, values)) or 'empty'}; name each value once.")
         if not all(0 < share <= 1 for share in self.shares) or min(self.rates) <= 0:
             raise ValueError("Shares must lie above 0 and be at most 1, and rates must lie above 0.")
+        for unknown in set(self.first_seed_only) - self.recipes.keys():
+            raise ValueError(f"`--first-seed-only`: there is no {unknown} among the recipes {', '.join(self.recipes)}.")
         for start in self.starts:
             require_model(start)
         for recipe in self.recipes.values():
@@ -106,6 +110,7 @@ class Plan:
             Run(task, start, share, seed, rate)
             for seed in self.seeds
             for task, recipe in self.recipes.items()
+            if seed == self.seeds[0] or task not in self.first_seed_only
             for share in self.shares
             for start in self.starts_of(recipe)
             for rate in self.rates

@@ -13,7 +13,7 @@ from vaswani_transformer.files.json_files import read_json
 def arguments(recipe: Path, **changes: Any) -> Namespace:
     settings: dict[str, Any] = {
         "recipes": [str(recipe)], "starts": [f"masking={recipe.parent / 'masking'}"], "fresh": [], "shares": [1.0], "seeds": [1],
-        "rates": [1.0], "overrides": ["training.updates=2"], "keep_states": False, "output": recipe.parent / "out",
+        "rates": [1.0], "first_seed_only": [], "overrides": ["training.updates=2"], "keep_states": False, "output": recipe.parent / "out",
     }  # fmt: skip
     return Namespace(**{**settings, **changes})
 
@@ -23,6 +23,7 @@ def arguments(recipe: Path, **changes: Any) -> Namespace:
     [
         ({"starts": ["masking"]}, "must read NAME=FOLDER"),
         ({"starts": ["scratch=folder"]}, "stands for another start"),
+        ({"first_seed_only": ["aeslc"]}, "there is no aeslc among the recipes colours"),
         ({"fresh": ["other"]}, r"there is no 'other' among the starts masking"),
     ],
 )

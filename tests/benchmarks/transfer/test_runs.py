@@ -71,6 +71,8 @@ def test_a_decoder_is_drawn_where_a_text_is_to_be_written(english_german: Path, 
     other = AutoModelForSeq2SeqLM.from_pretrained(initial_folder(fresh, planned.recipes["colours"], models / "made"))
     assert not other.get_encoder().layers[0].fc1.weight.equal(model.get_encoder().layers[0].fc1.weight)
     with_fresh = plan(english_german, colours, models=models, starts=(start, fresh))
+    long = replace(with_fresh, seeds=(1, 2), first_seed_only=("pairs",))
+    assert [(run.task, run.seed) for run in long.runs()] == [("pairs", 1)] * 2 + [("colours", 1)] * 3 + [("colours", 2)] * 3
     assert [run.start for run in with_fresh.runs()] == ["scratch", "masking", "scratch", "masking", "fresh_masking"]
 
 
