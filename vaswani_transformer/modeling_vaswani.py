@@ -409,12 +409,15 @@ class VaswaniForConditionalGeneration(PaperSearch, VaswaniPreTrainedModel, Gener
 
     # transformers finds these three by trying names, which takes a search of one sentence as long as several products
     def get_encoder(self, modality: str | None = None) -> nn.Module:
+        """The encoder; `modality` is for models that read more than text, and transformers answers it."""
         return self.model.encoder if modality is None else super().get_encoder(modality)
 
     def get_decoder(self) -> nn.Module:
+        """The decoder, without the map to the vocabulary."""
         return self.model.decoder
 
     def get_output_embeddings(self) -> nn.Module:
+        """The map to the vocabulary; its weights are the embedding's where they are tied (section 3.4)."""
         return self.lm_head
 
     def pack_weights(self, dtype: WeightType = "float32") -> "VaswaniForConditionalGeneration":
