@@ -4,6 +4,8 @@ import pytest
 import torch
 from torch import nn
 
+from tests.test_decoding import build_model
+from vaswani_transformer.bare_layers import can_run_bare
 from vaswani_transformer.training.dropout import BitDropout, use_bit_dropout
 
 
@@ -68,3 +70,10 @@ def test_replaces_every_dropout_of_a_model_and_no_parameter() -> None:
     assert [type(module) for module in found] == [BitDropout, BitDropout]
     assert [(module.p, module.training) for module in found] == [(0.3, False), (0.2, False)]
     assert list(model.state_dict()) == names
+
+
+def test_a_search_in_evaluation_may_pass_it_by() -> None:
+    model = build_model()
+    use_bit_dropout(model)
+    assert can_run_bare(model.eval())
+    assert not can_run_bare(model.train())

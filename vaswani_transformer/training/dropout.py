@@ -11,10 +11,13 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from transformers import PreTrainedTokenizerBase
 
+from ..bare_layers import replaceable
+
 _LEVELS = 2**16
 """The number of values of 16 random bits."""
 
 
+@replaceable  # so that validation searches as fast as a user does
 class BitDropout(nn.Dropout):
     """`nn.Dropout` with its rate rounded to a multiple of 2^-16; entries are scaled by exactly that rounded rate."""
 
