@@ -13,7 +13,7 @@ from transformers.generation import logits_process
 from tests.stand_in_heads import RandomHeads
 from tests.test_decoding import BOS, EOS, PAD, SOURCES, DoNothing, RowCollector, build_model, padded
 from vaswani_transformer import decoding
-from vaswani_transformer.block_steps import BlockSteps
+from vaswani_transformer.block_steps import BlockSteps, bare_heads
 from vaswani_transformer.blockwise_search import BlockwiseSearch, Choices
 from vaswani_transformer.packing import has_bfloat16
 
@@ -153,6 +153,25 @@ def test_only_scores_on_the_way_must_be_numbers() -> None:
     assert choices.token(0, 0) == 1
     with pytest.raises(ValueError, match="not numbers"):
         choices.token(0, 1)
+
+
+def test_heads_as_functions_propose_what_the_module_proposes() -> None:
+    model = build_model(2, parallel_heads=4)
+    states = torch.randn(5, 16, dtype=torch.float64)
+    assert torch.equal(bare_heads(model.parallel_heads)(states), model.parallel_heads(states))
+
+
+def test_only_a_search_whose_tensors_nobody_sees_runs_in_inference_mode(monkeypatch: pytest.MonkeyPatch) -> None:
+    modes: list[bool] = []
+    following = BlockSteps.next
+    monkeypatch.setattr(BlockSteps, "next", lambda *given: modes.append(torch.is_inference_mode_enabled()) or following(*given))
+    model, search = model_with_heads(), {"max_new_tokens": 4, "min_new_tokens": 0, "suppress_tokens": [EOS], "draft": "heads"}
+    model.generate(**padded(SOURCES[:1]), **search)
+    model.generate(**padded(SOURCES[:1]), draft="heads", max_new_tokens=9, streamer=RowCollector())
+    assert modes and not any(modes)
+    modes.clear()
+    model.generate(**padded(SOURCES[:1]), draft="heads", max_new_tokens=9)
+    assert all(modes)
 
 
 def used(monkeypatch: pytest.MonkeyPatch, model: Any, **search: Any) -> bool:

@@ -9,10 +9,11 @@ from typing import Any
 
 import torch
 
-from .bare_layers import hiding
+from .bare_layers import bare, hiding
 from .beam_search import best_tokens
 from .decoder_step import DecoderStep, Places
 from .packing import Function
+from .parallel_heads import ParallelHeads
 
 
 class BlockStep(DecoderStep):
@@ -64,27 +65,31 @@ class BlockSteps:
         self.step = BlockStep(model.get_decoder(), model.get_output_embeddings(), source, mask)
         self.offset = self.step.offset
         """By how much every score is below the model's logit."""
-        self.heads: Any = getattr(model, "parallel_heads", None)
+        heads = getattr(model, "parallel_heads", None)
+        self.heads: Any = bare_heads(heads) if type(heads) is ParallelHeads else heads
         # Packed heads have a cheaper map of their own.
-        self.to_draft: Function = getattr(self.heads, "to_vocabulary", self.step.to_vocabulary)
+        cheaper = getattr(heads, "to_vocabulary", None)
+        self.to_draft: Function = self.step.to_vocabulary if cheaper is None else bare(cheaper)
         self.prompts = prompts
         self.states = source.new_empty((0, 0))
 
     def first(self) -> torch.Tensor:
         """Unnormalised scores `[B, 1, V]` of the token after the prompt."""
         states = self.step.block(self.prompts, [0] * len(self.prompts))
-        self.states = states.unflatten(0, (len(self.prompts), -1))[:, -1:]
-        return self.step.to_vocabulary(states).unflatten(0, (len(self.prompts), -1))[:, -1:]
+        shape = *self.prompts.shape, -1
+        self.states = states.view(shape)[:, -1:]
+        return self.step.to_vocabulary(states).view(shape)[:, -1:]
 
     def next(self, tokens: Sequence[Sequence[int]], lengths: Sequence[int]) -> torch.Tensor:
         """Scores `[B, T, V]` after each of `tokens`, of which B sentences have T; those before them are the first `lengths` of each."""
         states = self.step.block(torch.tensor(tokens, device=self.prompts.device), lengths)
-        self.states = states.unflatten(0, (len(tokens), -1))
-        return self.step.to_vocabulary(states).unflatten(0, (len(tokens), -1))
+        shape = len(tokens), len(tokens[0]), -1
+        self.states = states.view(shape)
+        return self.step.to_vocabulary(states).view(shape)
 
     def guesses(self, rows: Sequence[int]) -> list[list[int]]:
         """What the parallel heads expect, k - 1 tokens, behind the token that follows row `rows[b]` of each sentence's last block."""
-        states = self.states[0, rows[0] : rows[0] + 1] if len(rows) == 1 else self.states[list(range(len(rows))), list(rows)]
+        states = self.states[0].narrow(0, rows[0], 1) if len(rows) == 1 else self.states[list(range(len(rows))), list(rows)]
         ahead = self.heads(states)
         _, tokens, _ = best_tokens(self.to_draft(ahead.flatten(0, 1)))
         return [tokens[first : first + ahead.shape[1]] for first in range(0, len(tokens), ahead.shape[1])]
@@ -93,6 +98,12 @@ class BlockSteps:
         """Keep only these of the B sentences, in an order of `closed_up`."""
         self.step.keep(sentences)
         self.states = self.states[sentences]
+
+
+def bare_heads(heads: ParallelHeads) -> Function:
+    """`heads` without the cost of a module's calls; they must be as they were written."""
+    inner, activation, outer = bare(heads.fc1), bare(heads.activation_fn), bare(heads.fc2)
+    return lambda states: states.unsqueeze(1) + outer(activation(inner(states))).view(len(states), heads.heads, -1)
 
 
 __all__ = ["BlockSteps"]

@@ -16,7 +16,7 @@ from transformers import GenerationConfig, LogitsProcessorList
 from .beam_search import behind, best_tokens, end_tokens_of, filled, likeliest, padding_of, refuse_nan
 from .block_steps import BlockSteps
 from .drafts import Drafter
-from .stepping import closed_up
+from .stepping import closed, closed_up
 
 
 class BlockwiseSearch:
@@ -46,6 +46,13 @@ class BlockwiseSearch:
 
     def run(self) -> torch.Tensor:
         """The likeliest token at every step, `[B, length]`."""
+        with closed(not self.processors and self.streamer is None):
+            self._search()
+        if self.streamer is not None:
+            self.streamer.end()
+        return behind(self.prompts, self.found, self.config)
+
+    def _search(self) -> None:
         scores = self.steps.first()
         while True:
             rows, staying = self._accept(scores)
@@ -63,9 +70,6 @@ class BlockwiseSearch:
             blocks = [[self.found[sentence][-1], *draft] for sentence, draft in zip(self.searched, self.drafts, strict=True)]
             lengths = [self.prompts.shape[1] + len(self.found[sentence]) - 1 for sentence in self.searched]
             scores = self.steps.next([filled(block, width) for block in blocks], lengths)
-        if self.streamer is not None:
-            self.streamer.end()
-        return behind(self.prompts, self.found, self.config)
 
     def _accept(self, scores: torch.Tensor) -> tuple[list[int], list[int]]:
         """Append the tokens that `scores` `[B, T, V]` allow to each sentence.
