@@ -6,7 +6,7 @@ import pytest
 
 from vaswani_transformer.data.cleaning import CleaningReport
 from vaswani_transformer.data.survey import Side, Survey
-from vaswani_transformer.proposal import propose
+from vaswani_transformer.proposal import REASONS, propose
 from vaswani_transformer.recipe import load_recipe
 from vaswani_transformer.shipped_recipes import find_recipe
 
@@ -21,14 +21,15 @@ def corpus(pairs: int, words: int, different: int = 60_000) -> Survey:
 def test_captions_get_the_settings_of_the_recipe_for_multi30k() -> None:
     found, shipped = propose(corpus(29_000, 12)), load_recipe(find_recipe("multi30k_en_de_raw"))
     training, batching = shipped.training, shipped.batching
-    assert (training.updates, training.warmup_updates, training.initial_scale) == (found.updates, found.warmup_updates, 0.5)
+    assert (training.updates, training.warmup_updates) == (found.updates, found.warmup_updates)
+    assert {key: getattr(training, key) for key in REASONS} == found.size.more
     assert training.learning_rate_scale == pytest.approx(found.learning_rate_scale, abs=0.003)
     assert (batching.target_tokens, batching.micro_batches, batching.mixed_lengths) == (4096, found.size.micro_batches, True)
     assert (found.size.model, found.size.batch_tokens) == ({"preset": "tiny", "dropout": 0.3}, 4096)
-    assert (found.updates, found.warmup_updates, found.average, found.checkpoint_every) == (8000, 1000, 10, 200)
+    assert (training.average_checkpoints, training.checkpoint_every) == (found.average, found.checkpoint_every)
+    assert (found.updates, found.warmup_updates, found.average, found.checkpoint_every) == (8000, 1000, 10, 100)
     assert found.learning_rate_scale == pytest.approx(1.43, abs=0.003)
     assert found.vocab_size == pytest.approx(10_000, rel=0.02)
-    assert (found.size.micro_batches, found.size.initial_scale) == (4, 0.5)
 
 
 def test_wmt_gets_the_papers_base_model() -> None:

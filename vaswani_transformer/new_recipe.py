@@ -13,7 +13,7 @@ from .data.sources.corpus import Corpus, SentencePair
 from .data.survey import Side, Survey, survey
 from .files.atomic_file import write_text
 from .files.compression import COMPRESSED
-from .proposal import Proposal, propose
+from .proposal import REASONS, Proposal, propose
 
 _MOST_HELD_OUT = 2000
 _SHARE_HELD_OUT = 30
@@ -56,7 +56,7 @@ batching: # tokens of an update, over all devices
 training:
   updates: {updates} # {rounds:.0f} times an estimated {tokens:,} tokens; `epochs:` may stand here instead
   warmup_updates: {warmup_updates}
-  learning_rate_scale: {learning_rate_scale} # the paper's schedule, scaled to a peak of {peak_rate:.1e}{initial_scale}
+  learning_rate_scale: {learning_rate_scale} # the paper's schedule, scaled to a peak of {peak_rate:.1e}{more}
   validate_every: {validate_every}
   checkpoint_every: {checkpoint_every}
   average_checkpoints: {average} # the last {averaged_share:.1%} of the training
@@ -195,7 +195,7 @@ def _text(
     written = {
         "model": "\n".join(f"  {key}: {value}" for key, value in size.model.items()),
         "micro_batches": f"\n  micro_batches: {size.micro_batches} # each of sentences of about one length; more need less memory",
-        "initial_scale": f"\n  initial_scale: {size.initial_scale} # source and target align sooner" if size.initial_scale != 1 else "",
+        "more": "".join(f"\n  {key}: {value} # {REASONS[key]}" for key, value in size.more.items()),
     }
     return _RECIPE.format(
         name=name,
