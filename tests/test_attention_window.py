@@ -1,11 +1,14 @@
 """Restricted and additive attention: against a plain formula, in a whole model, in files, and in memory."""
 
+import os
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
+from torch._dynamo.utils import counters
 
 from tests.largest_tensor import TensorMemory
 from vaswani_transformer.attention_window import attend_nearby, reach_of
@@ -116,14 +119,14 @@ def test_a_window_has_as_many_positions_as_it_says() -> None:
         assert behind.after == 0 and around.before - around.after == (window + 1) % 2
 
 
-@pytest.mark.parametrize("has_gradient", [False, True])
-def test_the_memory_of_a_window_is_that_of_a_sixteenth_of_the_text(has_gradient: bool) -> None:
-    """A layer of attention of the preset `tiny`: 16,384 positions with a window of 128 beside 1,024 that see each other."""
+@pytest.mark.parametrize(("heads", "has_gradient"), [(4, False), (4, True), (2, False)])
+def test_the_memory_of_a_window_is_that_of_a_sixteenth_of_the_text(heads: int, has_gradient: bool) -> None:
+    """A layer of 128 channels, in heads of 32 or of the paper's 64: 16,384 positions within 128 beside 1,024 that see each other."""
     peaks = []
     for length, window in ((1024, None), (16_384, 128)):
-        config = VaswaniConfig.from_preset("tiny", attention_window=window)
+        config = VaswaniConfig.from_preset("tiny", encoder_attention_heads=heads, decoder_attention_heads=heads, attention_window=window)
         config._attn_implementation = "eager"
-        attention = VaswaniSelfAttention(config, 4, 0, False)
+        attention = VaswaniSelfAttention(config, heads, 0, False)
         x = torch.zeros(1, length, 128, requires_grad=has_gradient)
         with torch.set_grad_enabled(has_gradient), TensorMemory() as memory:
             found, _ = attention(x)
@@ -131,6 +134,32 @@ def test_the_memory_of_a_window_is_that_of_a_sixteenth_of_the_text(has_gradient:
                 found.sum().backward()
         peaks.append(memory.peak)
     assert peaks[1] <= 2 * peaks[0]
+
+
+@torch.no_grad()
+def test_queries_that_somebody_holds_are_not_overwritten() -> None:
+    config = VaswaniConfig(d_model=8, encoder_attention_heads=2, decoder_attention_heads=2, attention_window=5)
+    attention, x, held = VaswaniSelfAttention(config, 2, 0, False).double(), torch.randn(3, 150, 8, dtype=torch.float64), []
+    expected = attention(x)[0]
+    attention.q_proj.register_forward_hook(lambda module, inputs, output: held.append(output))
+    assert torch.equal(attention(x)[0], expected)
+    assert torch.equal(held[0], nn.functional.linear(x, attention.q_proj.weight))
+
+
+@pytest.mark.skipif(shutil.which(os.environ.get("CXX", "g++")) is None, reason="PyTorch needs a compiler of C++ for it")
+@torch.no_grad()
+def test_compiled_flex_attention_sees_the_same_window() -> None:
+    """Over several of its blocks of 128 positions, some of them hidden by the window, others by padding."""
+    sources = torch.randint(3, 40, (2, 500))
+    sources[1, 350:] = 0
+    mask, found, before = (sources != 0).long(), [], counters["frames"]["ok"]
+    for implementation in ("eager", "flex_attention"):
+        torch.manual_seed(0)
+        config = VaswaniConfig(**{**TINY, "d_model": 64, "encoder_layers": 1, "decoder_layers": 1, "attention_window": 20})
+        encoder = VaswaniModel._from_config(config, attn_implementation=implementation).eval().encoder
+        found.append(encoder(input_ids=sources, attention_mask=mask).last_hidden_state[mask.bool()])
+    torch.testing.assert_close(found[1], found[0], rtol=0, atol=1e-5)
+    assert counters["frames"]["ok"] > before
 
 
 def test_cost_is_linear() -> None:

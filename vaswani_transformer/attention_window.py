@@ -41,6 +41,7 @@ def attend_nearby(
     keys: torch.Tensor,
     values: torch.Tensor,
     real: torch.Tensor | None,
+    overwrite: bool = False,
     **settings: Any,
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """Attend block by block, each block of queries to the keys that one of them may see.
@@ -55,6 +56,7 @@ def attend_nearby(
         keys: `[B, H, S, K]`.
         values: `[B, H, S, V]`.
         real: False on padding; its last S columns are those of the keys.
+        overwrite: where no gradient is wanted and K is V, each block's output takes the place of its queries, which nobody else needs.
         **settings: further arguments of `attend`.
 
     Returns:
@@ -71,7 +73,7 @@ def attend_nearby(
     run = partial(checkpoint, use_reentrant=False) if has_gradient and len(lengths) > 1 else _call
     whole = queries.new_zeros(*queries.shape[:3], positions) if settings.get("output_attentions") else None
     # In place where no gradient is wanted, so that the output is not in memory twice
-    heads = None if has_gradient else values.new_empty(len(queries), length, *values.shape[1::2])
+    heads = None if has_gradient else _room_for_heads(queries, values, overwrite)
     found = []
     for number, block in enumerate(asking):
         start = past + number * size
@@ -88,6 +90,14 @@ def attend_nearby(
             columns = slice(positions - length - past + seen.start, positions - length - past + seen.stop)
             whole[:, :, start - past : start - past + block.shape[2], columns] = weights
     return torch.cat(found, dim=1) if heads is None else heads, whole
+
+
+def _room_for_heads(queries: torch.Tensor, values: torch.Tensor, overwrite: bool) -> torch.Tensor:
+    """`[B, T, H, V]` to be written: the queries' own memory, if it is theirs alone, or new memory."""
+    own = queries.transpose(1, 2)
+    if overwrite and own.is_contiguous() and queries.shape[-1] == values.shape[-1] and queries.dtype == values.dtype:
+        return own
+    return values.new_empty(len(queries), queries.shape[2], *values.shape[1::2])
 
 
 def around(parts: Sequence[torch.Tensor], number: int, reach: Reach) -> list[torch.Tensor]:

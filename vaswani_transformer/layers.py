@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import torch
 from torch import nn
+from torch.nn.modules.module import _has_any_global_hook
 from transformers.activations import ACT2FN
 from transformers.cache_utils import Cache, EncoderDecoderCache
 from transformers.modeling_layers import GradientCheckpointingLayer
@@ -225,10 +226,16 @@ class VaswaniAttention(nn.Module):
         implementation = attention_implementation(self.config, kwargs)
         attend: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(implementation, scaled_dot_product_attention)
         if self.reach is not None and implementation != "flex_attention":
-            attend = partial(attend_nearby, attend, self.reach)
+            attend = partial(attend_nearby, attend, self.reach, overwrite=self.is_alone_with_its_queries())
         dropout = self.dropout if self.training else 0.0
         heads, weights = attend(self, queries, keys, values, attention_mask, dropout=dropout, scaling=self.scaling, **kwargs)
         return heads.flatten(-2), weights
+
+    def is_alone_with_its_queries(self) -> bool:
+        """Whether nobody else can hold what `q_proj` gave: it is the plain map, and no hook saw its output."""
+        projection = getattr(self, "q_proj", None)  # packed weights have none
+        is_plain = type(projection) is nn.Linear and not projection._forward_hooks and "forward" not in vars(projection)
+        return is_plain and not torch.compiler.is_compiling() and not _has_any_global_hook()
 
 
 class VaswaniSelfAttention(VaswaniAttention):
