@@ -27,7 +27,7 @@ def test_captions_get_the_settings_of_the_recipe_for_multi30k() -> None:
     assert (batching.target_tokens, batching.micro_batches, batching.mixed_lengths) == (4096, found.size.micro_batches, True)
     assert (found.size.model, found.size.batch_tokens) == ({"preset": "tiny", "dropout": 0.3}, 4096)
     assert (training.average_checkpoints, training.checkpoint_every) == (found.average, found.checkpoint_every)
-    assert (found.updates, found.warmup_updates, found.average, found.checkpoint_every) == (8000, 1000, 10, 100)
+    assert (found.updates, found.warmup_updates, found.average, found.checkpoint_every) == (8000, 1000, 1, 100)
     assert found.learning_rate_scale == pytest.approx(1.43, abs=0.003)
     assert found.vocab_size == pytest.approx(10_000, rel=0.02)
 

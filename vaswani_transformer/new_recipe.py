@@ -59,7 +59,7 @@ training:
   learning_rate_scale: {learning_rate_scale} # the paper's schedule, scaled to a peak of {peak_rate:.1e}{more}
   validate_every: {validate_every}
   checkpoint_every: {checkpoint_every}
-  average_checkpoints: {average} # the last {averaged_share:.1%} of the training
+  average_checkpoints: {average} # {averaged}
   precision: bfloat16 # weights stay in float32; set float32 where the processor has no bfloat16
 
 validation:
@@ -195,6 +195,7 @@ def _text(
     written = {
         "model": "\n".join(f"  {key}: {value}" for key, value in size.model.items()),
         "micro_batches": f"\n  micro_batches: {size.micro_batches} # each of sentences of about one length; more need less memory",
+        "averaged": f"the last {size.averaged_share:.1%} of the training" if size.average > 1 else "behind a cooldown, the last is best",
         "more": "".join(f"\n  {key}: {value} # {REASONS[key]}" for key, value in size.more.items()),
     }
     return _RECIPE.format(

@@ -28,6 +28,7 @@ class Size(NamedTuple):
     warmup_updates: int
     peak_rate: float
     average: int
+    """How many checkpoints; behind a cooldown the last one alone is better."""
     averaged_share: float
     d_model: int
     more: Mapping[str, float] = MappingProxyType({})
@@ -53,8 +54,8 @@ _CAPTIONS = Size(
     most_updates=8_000,
     warmup_updates=1000,
     peak_rate=4e-3,
-    average=10,
-    averaged_share=0.125,
+    average=1,
+    averaged_share=0.0125,
     d_model=128,
     more=_OFTEN_SEEN,
 )
@@ -65,6 +66,8 @@ _SIZES = [
         reason="so many pairs need less dropout than 0.3",
         model={**_TINY, "dropout": 0.1},
         most_updates=16_000,
+        average=10,
+        averaged_share=0.25,
         more={"initial_scale": 0.5},
     ),
     Size(250_000, "as fairseq's for IWSLT 2014", {**_IWSLT, "dropout": 0.3}, 8192, 2, 60_000, 4000, 5e-4, 10, 0.25, 512),

@@ -211,6 +211,13 @@ def test_the_card_says_what_the_files_say(run: RunFolder) -> None:
     assert "@inproceedings{vaswani2017attention" in text
 
 
+def test_a_single_checkpoint_is_no_average(run: RunFolder) -> None:
+    write_json(run.evaluation, read_json(run.evaluation) | {"averaged_checkpoints": ["step-1200"]})
+    text = render_card(run)
+    assert "These results come from the last checkpoint (step-1200) and these" in text
+    assert "the average of" not in text
+
+
 TITLES = [
     "Use it", "Results", "Sample translations", "Training data", "Architecture", "Optimisation", "Training cost",
     "Limitations and biases", "Versions", "Citation",

@@ -10,7 +10,7 @@ def compare(
     groups: Annotated[list[str], typer.Argument(metavar="NAME=RUN[,RUN...]", help="Run folders; those of one name differ in their seed.")],
     picture: Annotated[Path | None, typer.Option(metavar="FILE", help="Also draw the curves, as this PNG file.")] = None,
 ) -> None:
-    """Compare runs of one task at equal numbers of target tokens, as a table of its scores.
+    """Compare runs of one task at equal numbers of target tokens.
 
     \b
     vaswani compare "fine-tuned=runs/a-1,runs/a-2" "from scratch=runs/b-1" --picture curves.png
