@@ -2,12 +2,11 @@
 
 import resource
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from benchmarks.machine import circumstances
@@ -16,13 +15,9 @@ from benchmarks.report import Results, Row
 from benchmarks.stopwatch import Stopwatch
 from vaswani_transformer.configuration_vaswani import PRESETS, VaswaniConfig
 from vaswani_transformer.files.json_files import read_json
-from vaswani_transformer.recipe import load_recipe
-from vaswani_transformer.shipped_recipes import find_recipe
-from vaswani_transformer.training.building import build_model
-from vaswani_transformer.training.loss import TranslationLoss, target_positions
 from vaswani_transformer.training.memory_cost import longest_that_fits, training_memory, translation_memory
-from vaswani_transformer.training.optimization import build_adam, set_learning_rate
 from vaswani_transformer.training.process_memory import keep_freed_memory, process_bytes
+from vaswani_transformer.training.time_cost import Trial, at, fit
 
 TRAINING, TRANSLATING = "training", "translating"
 WORK = (TRAINING, TRANSLATING)
@@ -67,34 +62,15 @@ class Worker:
 
     def __init__(self, preset: str, work: str, plan: Plan) -> None:
         torch.set_num_threads(plan.threads)
-        self.beams, self.work = plan.beams, work
+        self.work = work
         mapped = process_bytes("VmSize")
         if mapped is not None:
             most = mapped + round(plan.gib * GIB) - (process_bytes("VmRSS") or 0)
             resource.setrlimit(resource.RLIMIT_AS, (most, most))
         if work == TRAINING:
             keep_freed_memory()
-        recipe = replace(load_recipe(find_recipe("builtin_tiny")), model={"preset": preset})
-        self.model = build_model(recipe, VaswaniConfig.from_preset(preset).vocab_size, torch.device("cpu"))
-        self.loss = TranslationLoss(self.model, recipe.training.label_smoothing)
-        self.adam = build_adam(self.loss, recipe.training)
-        set_learning_rate(self.adam, 1e-6)
+        self.trial = Trial(VaswaniConfig.from_preset(preset), beams=plan.beams)
         _forget_peak()
-
-    def update(self, length: int) -> None:
-        """One update on one pair."""
-        source, labels = (torch.randint(10, 1000, (1, length)) for _ in range(2))
-        self.loss(source, torch.ones_like(source), labels, target_positions(labels)).smoothed.div(length).backward()
-        self.adam.step()
-        self.adam.zero_grad(set_to_none=True)
-
-    def translate(self, length: int) -> None:
-        """One search, which makes as many tokens as the source has."""
-        source = torch.randint(10, 1000, (1, length))
-        self.model.eval().set_attn_implementation("sdpa")
-        limits = {"min_new_tokens": length, "max_new_tokens": length}
-        with torch.inference_mode():
-            self.model.generate(source, attention_mask=torch.ones_like(source), num_beams=self.beams, **limits)
 
 
 def _forget_peak() -> None:
@@ -106,7 +82,7 @@ def _forget_peak() -> None:
 
 def work_once(worker: Worker, length: int) -> dict[str, Any]:
     """Seconds of the second update, since the first one makes Adam's moments, or of one translation; or that memory was short."""
-    runs = [worker.update] * 2 if worker.work == TRAINING else [worker.translate]
+    runs = [worker.trial.update] * 2 if worker.work == TRAINING else [worker.trial.translate]
     taken = None
     try:
         for run in runs:
@@ -176,7 +152,7 @@ def predictions(rows: Sequence[Row], plan: Plan) -> Results:
 
 
 def predicted_times(rows: Iterable[Row]) -> list[Row]:
-    """Seconds a n + b n^2 for each measured length n, with a and b fitted to those up to half the longest, where these are two or more."""
+    """Seconds c + a n + b n^2 for each measured length n, fitted to those up to half the longest, where these are three or more."""
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         if row["outcome"] == MEASURED:
@@ -185,26 +161,13 @@ def predicted_times(rows: Iterable[Row]) -> list[Row]:
     for (preset, work), own in groups.items():
         longest = max(row["length"] for row in own)
         shorter = [row for row in own if row["length"] <= longest / 2]
-        if len(shorter) < 2:
+        if len(shorter) < 3:
             continue
-        linear, square = fit([row["length"] for row in shorter], [row["cpu_seconds"] for row in shorter])
+        fitted = fit([row["length"] for row in shorter], [row["cpu_seconds"] for row in shorter])
         for row in own:
-            seconds = linear * row["length"] + square * row["length"] ** 2
             facts = {"preset": preset, "work": work, "length": row["length"]}
-            found.append({**facts, "seconds": seconds, "fitted": row in shorter})
+            found.append({**facts, "seconds": at(fitted, row["length"]), "fitted": row in shorter})
     return found
-
-
-def fit(lengths: Sequence[int], seconds: Sequence[float]) -> tuple[float, float]:
-    """The coefficients of n and n^2, neither below 0, with the least squares of relative errors."""
-    n, t = np.array(lengths, dtype=float), np.array(seconds)
-    both = np.stack([n / t, n**2 / t], axis=1)
-    linear, square = np.linalg.lstsq(both, np.ones_like(t), rcond=None)[0]
-    if square < 0:
-        return float(both[:, 0].sum() / (both[:, 0] ** 2).sum()), 0.0
-    if linear < 0:
-        return 0.0, float(both[:, 1].sum() / (both[:, 1] ** 2).sum())
-    return float(linear), float(square)
 
 
 def ends(rows: Sequence[Row], gib: float) -> dict[str, int]:

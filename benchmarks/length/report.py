@@ -21,8 +21,8 @@ def table(results: Results) -> str:
     last = "\n".join(f"- {preset}: {length:,} tokens a side" for preset, length in results["ends"].items())
     return (
         f"One pair of random tokens, float32, {plan['threads']} thread(s), {plan['beams']} beams. {on_what(results)} Seconds of the "
-        "processor for one update or one translation; predicted as a n + b n^2, fitted to the lengths in italics. Peak memory of a process "
-        f"of its own, libraries included.\n\n{markdown_table(header, rows, left=2)}\n\n"
+        "processor for one update or one translation; predicted as c + a n + b n^2, fitted to the lengths in italics. Peak memory of a "
+        f"process of its own, libraries included.\n\n{markdown_table(header, rows, left=2)}\n\n"
         f"By the formula, the longest pair that {plan['gib']:g} GiB train on:\n\n{last}\n"
     )
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from benchmarks.length import measurement
-from benchmarks.length.measurement import MEASURED, TOO_LARGE, Plan, benchmark_length, error_of, fit, measure, predicted
+from benchmarks.length.measurement import MEASURED, TOO_LARGE, Plan, benchmark_length, error_of, measure, predicted
 from benchmarks.length.report import picture, table
 from vaswani_transformer.files.json_files import write_json
 from vaswani_transformer.report.curves import write_png
@@ -58,12 +58,6 @@ def test_it_goes_on_until_it_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert len(asked) == 5 and again["rows"] == results["rows"]
     with pytest.raises(ValueError, match="other settings"):
         next(benchmark_length(replace(plan, gib=1.0), file))
-
-
-def test_fits_are_never_negative() -> None:
-    assert fit([1, 2, 4], [5, 10, 20]) == pytest.approx((5, 0), abs=1e-9)
-    assert fit([1, 2, 4], [3, 12, 48]) == pytest.approx((0, 3), abs=1e-9)
-    assert min(fit([1, 2, 4], [4, 5, 6])) >= 0 and min(fit([1, 2, 4], [1, 8, 64])) >= 0
 
 
 @pytest.mark.parametrize(

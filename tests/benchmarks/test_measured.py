@@ -8,7 +8,7 @@ import pytest
 from benchmarks import formulas, table_2
 from benchmarks.layers import report as layers
 from benchmarks.length import report as length
-from benchmarks.length.measurement import error_of
+from benchmarks.length.measurement import WORK, error_of
 from benchmarks.report import Results
 from vaswani_transformer.files.json_files import read_json
 
@@ -29,3 +29,13 @@ def test_the_predicted_memory_is_within_a_fifth() -> None:
     errors = [error_of(row) for row in read_json(MEASURED / "length" / "results.json")["rows"]]
     known = [error for error in errors if error is not None]
     assert len(known) >= 6 and max(map(abs, known)) <= 0.2
+
+
+def test_the_predicted_time_of_the_longest_texts_is_within_a_fifth() -> None:
+    results = read_json(MEASURED / "length" / "results.json")
+    seconds = {(row["preset"], row["work"], row["length"]): row.get("cpu_seconds") for row in results["rows"]}
+    beyond = [row for row in results["times"] if not row["fitted"]]
+    assert {(row["preset"], row["work"]) for row in beyond} == {(name, work) for name in ("tiny", "base") for work in WORK}
+    for row in beyond:
+        measured = seconds[row["preset"], row["work"], row["length"]]
+        assert abs(row["seconds"] / measured - 1) <= 0.2, row

@@ -50,7 +50,22 @@ def test_the_cost_of_a_model_at_a_length() -> None:
     assert float(facts["train: memory"].split()[0]) >= round(kept.total / 2**30, 2)
 
 
+def test_seconds_are_predicted_where_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vaswani_transformer.training.time_cost.predicted_seconds", lambda config, *numbers: (numbers[0] / 7, 2.5))
+    shown = CliRunner().invoke(app, ["info", "--model", "tiny", "--length", "70", "--seconds"])
+    assert shown.exit_code == 0, shown.output
+    facts = {line[:20].strip(): line[21:] for line in shown.stdout.splitlines()}
+    assert facts["train: seconds"] == "10 an update"
+    assert facts["translate: seconds"].startswith(
+        f"2.5, both with as many threads of PyTorch as this process has ({torch.get_num_threads()})"
+    )
+    too_long = CliRunner().invoke(app, ["info", "--model", "base", "--length", "1000000", "--seconds"])
+    assert too_long.exit_code != 0 and "ask for the cost without it" in too_long.stderr
+
+
 def test_costs_need_a_length_and_a_model_of_ours() -> None:
+    no_model = CliRunner().invoke(app, ["info", "--seconds"])
+    assert no_model.exit_code == 2 and "whose time?" in no_model.output
     alone = CliRunner().invoke(app, ["info", "--model", "base"])
     assert alone.exit_code == 2 and "belong together" in alone.output
     absent = CliRunner().invoke(app, ["info", "--length", "10"])

@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,11 +24,11 @@ from vaswani_transformer.files.checksums import file_sha256
 from vaswani_transformer.files.json_files import read_json, write_json
 from vaswani_transformer.recipe import DistillationSettings, Recipe
 from vaswani_transformer.run_folder import RunFolder
-from vaswani_transformer.training import distillation
-from vaswani_transformer.training.distillation import distill
+from vaswani_transformer.training import distillation, rehearsal
+from vaswani_transformer.training.distillation import distill, time_teacher
 from vaswani_transformer.training.engine import train
 from vaswani_transformer.training.preparation import claim_run_folder, open_prepared_data, prepare_data
-from vaswani_transformer.training.rehearsal import rehearse
+from vaswani_transformer.training.rehearsal import describe, rehearse
 from vaswani_transformer.translation.job import JobSettings
 from vaswani_transformer.translation.loading import load_engine
 from vaswani_transformer.translation.translate import translate
@@ -255,7 +255,7 @@ def test_sources_that_cannot_be_translated_are_counted(taught: MakeRecipe, run: 
     pairs = distilled(taught(max_source_tokens=4), run)
     facts = read_json(run.distilled / "distillation.json")
     assert 0 < len(pairs) < 60 and facts["untranslated"] == 60 - len(pairs)
-    with pytest.raises(ValueError, match="translated none of the 60 training sources"):
+    with pytest.raises(ValueError, match="translated none of 60 training sources"):
         distilled(taught(max_source_tokens=1), RunFolder(tmp_path / "none"))
 
 
@@ -332,8 +332,23 @@ def test_a_teacher_that_is_told_its_languages_by_tokens_is_refused(
         distilled(taught(), run)
 
 
-def test_a_rehearsal_needs_no_teacher(taught: MakeRecipe) -> None:
-    assert rehearse(taught({"updates": 3}, teacher="absent"), updates=2).cleaning["kept"] == 60
+def test_a_rehearsal_tries_the_teacher(taught: MakeRecipe, teacher: Path) -> None:
+    found = rehearse(taught({"updates": 3}), updates=2)
+    assert found.cleaning["kept"] == 60 and 0 < found.teacher_seconds < 10
+    page = describe(replace(found, teacher_seconds=7.0))
+    assert f"Before it trains, {teacher} translates the sources: 7 s each on this machine,\n  7 min for 60;" in page
+    with pytest.raises(FileNotFoundError, match="neither a folder nor a repository"):
+        rehearse(taught({"updates": 3}, teacher="absent"), updates=2)
+
+
+def test_a_teacher_is_timed_on_sources_of_the_whole_corpus(taught: MakeRecipe, corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Sequence[str]] = []
+    monkeypatch.setattr(rehearsal, "_TRANSLATED", 3)
+    monkeypatch.setattr(rehearsal, "time_teacher", lambda recipe, sources: asked.append(sources) or 2.0)
+    assert rehearse(taught({"updates": 3}), updates=2).teacher_seconds == 2.0
+    assert asked == [[sources_of(corpus)[number] for number in (0, 29, 59)]]
+    with pytest.raises(ValueError, match="translated none of 2 training sources"):
+        time_teacher(taught(max_source_tokens=1), SOURCE[:2])
 
 
 @pytest.mark.parametrize(

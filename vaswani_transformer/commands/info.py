@@ -28,32 +28,43 @@ def info(
         int, typer.Option(min=1, metavar="N", help="With --model: pairs of a micro-batch, or sentences translated at once.")
     ] = 1,
     beams: Annotated[int, typer.Option(min=1, metavar="N", help="With --model: hypotheses of a sentence.")] = 4,
+    seconds: Annotated[
+        bool, typer.Option("--seconds", help="With --model: also measure shorter texts on this machine, and predict the time.")
+    ] = False,
 ) -> None:
     """Show versions, devices and what will be used on this machine.
 
     \b
     vaswani info
     vaswani info --model base --length 4096
+    vaswani info --model tiny --length 1024 --seconds
 
     Paste it into a report of a problem.
 
     With --model it predicts instead: memory and floating point operations of one update and of one translation at a length, in float32 on a
-    CPU, and the longest texts that 24 GiB would train on.
+    CPU, and the longest texts that 24 GiB would train on. --seconds predicts the time, too, from texts of up to half the length; that takes
+    about as long as two updates and one translation of the length itself.
     """
     if (model is None) != (length is None):
         raise typer.BadParameter("--model and --length belong together: what a model costs depends on the length.")
-    facts = {**_software(), **_machine(), **_uses()} if model is None or length is None else _costs(model, length, sentences, beams)
+    if seconds and model is None:
+        raise typer.BadParameter("--seconds needs --model and --length: whose time?")
+    if model is None or length is None:
+        facts = {**_software(), **_machine(), **_uses()}
+    else:
+        facts = _costs(model, length, sentences, beams, seconds)
     for name, value in facts.items():
         print(f"{name:<20} {value}")
 
 
-def _costs(model: str, length: int, sentences: int, beams: int) -> dict[str, str]:
+def _costs(model: str, length: int, sentences: int, beams: int, seconds: bool) -> dict[str, str]:
     from transformers import AutoConfig
 
     from ..configuration_vaswani import PRESETS, VaswaniConfig
     from ..training.cost import training_flops, translation_flops
     from ..training.memory_cost import Memory, longest_that_fits, parameters, training_memory, translation_memory
     from ..training.process_memory import process_bytes
+    from ..training.time_cost import predicted_seconds
 
     config = VaswaniConfig.from_preset(model) if model in PRESETS else AutoConfig.from_pretrained(model)
     if not isinstance(config, VaswaniConfig):
@@ -66,7 +77,7 @@ def _costs(model: str, length: int, sentences: int, beams: int) -> dict[str, str
 
     lengths = sentences, length, length
     longest = longest_that_fits(config, _LIMIT - libraries, sentences)
-    return {
+    facts = {
         "model": f"{model}, {parameters(config):,} parameters, {config.decoder_entries:,} target entries",
         "lengths": f"{sentences} x {length:,} source and as many target tokens, padding included",
         "train: memory": told(training_memory(config, *lengths)),
@@ -75,6 +86,27 @@ def _costs(model: str, length: int, sentences: int, beams: int) -> dict[str, str
         "translate: FLOPs": f"{translation_flops(config, *lengths, beams):.3g}, with {beams} beams",
         "24 GiB train to": f"{longest:,} tokens a side",
     }
+    if seconds:
+        _check_room(training_memory(config, sentences, length // 2 + 1, length // 2 + 1).total + libraries, length // 2)
+        update, translation = predicted_seconds(config, length, sentences, beams)
+        facts |= {"train: seconds": f"{update:.3g} an update", "translate: seconds": f"{translation:.3g}, both with {_threads()}"}
+    return facts
+
+
+def _check_room(size: int, length: int) -> None:
+    """Raise a `ValueError` if an update that is to be measured needs more memory than this machine has."""
+    whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if size > whole:
+        raise ValueError(
+            f"--seconds would train on {length:,} tokens a side, which needs {_gib(size)} GiB, and this machine has {_gib(whole)}; ask for "
+            "the cost without it."
+        )
+
+
+def _threads() -> str:
+    import torch
+
+    return f"as many threads of PyTorch as this process has ({torch.get_num_threads()}), on the machine as busy as it is now"
 
 
 def _gib(size: int) -> str:

@@ -12,6 +12,7 @@ Every process of a training calls `distill`; all of them translate, and the firs
 
 import hashlib
 import json
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
@@ -38,7 +39,7 @@ from ..run_folder import RunFolder
 from ..translation.job import JobSettings, translate_file
 from ..translation.loading import Engine, folder_sha256, load_engine
 from ..translation.processes import processes, share
-from ..translation.translate import Translator
+from ..translation.translate import Failure, Translator
 from .corpora import held_out_pairs, read_pairs, settle_corpora
 from .state import newest_state
 
@@ -85,6 +86,24 @@ def distill(recipe: Recipe, run: RunFolder, *, progress: bool = True) -> None:
     translations = _provide_translations(recipe, run, facts, work)
     _write_pairs(recipe, run, translations, facts)
     discard(run.distilling)
+
+
+def time_teacher(recipe: Recipe, sources: Sequence[str]) -> float:
+    """Seconds of a source, where the teacher of `recipe.data.distillation` translates `sources` on this machine; nothing is written.
+
+    Raises:
+        FileNotFoundError, ValueError: as in `distill`.
+    """
+    settings = recipe.data.distillation
+    assert settings is not None
+    engine = load_engine(settings.teacher, dtype=settings.dtype)
+    _check_text(recipe, engine.tokenizer)
+    translator = _translator(engine, settings, recipe.translates_into[0])
+    started = time.perf_counter()
+    outcomes = [outcome for _, outcome in translator(sources)]
+    if all(isinstance(outcome, Failure) for outcome in outcomes):
+        raise ValueError(_no_translation(settings, len(outcomes)))
+    return (time.perf_counter() - started) / len(outcomes)
 
 
 def distilled_pairs(recipe: Recipe, run: RunFolder) -> Iterator[SentencePair]:
@@ -222,20 +241,23 @@ def _append(file: Path, lines: Iterable[str]) -> None:
 
 def _translate(jobs: Sequence[Job], *, engine: Engine, settings: DistillationSettings, progress: bool) -> None:
     """Every process of the training does this. A file that is complete stays."""
-    several = bool(target_languages(engine.tokenizer))
     for language, source, target in jobs:
         if share(Path(target).exists() and not Path(f"{target}.progress.json").exists()):
             continue
-        translator = Translator(
-            engine.model,
-            engine.tokenizer,
-            target_language=language if several else None,
-            batch_tokens=settings.batch_tokens,
-            max_source_tokens=settings.max_source_tokens,
-            **_search(settings, engine.model),
-        )
+        translator = _translator(engine, settings, language)
         job = JobSettings("jsonl", hypotheses=settings.best)
         translate_file(source, target, translator, job, engine.identity | _search(settings, engine.model), progress=progress)
+
+
+def _translator(engine: Engine, settings: DistillationSettings, language: str) -> Translator:
+    return Translator(
+        engine.model,
+        engine.tokenizer,
+        target_language=language if target_languages(engine.tokenizer) else None,
+        batch_tokens=settings.batch_tokens,
+        max_source_tokens=settings.max_source_tokens,
+        **_search(settings, engine.model),
+    )
 
 
 def _write_pairs(recipe: Recipe, run: RunFolder, translations: Path, facts: Mapping[str, Any]) -> None:
@@ -257,12 +279,14 @@ def _write_pairs(recipe: Recipe, run: RunFolder, translations: Path, facts: Mapp
                 counts["untranslated"] += sum(not pairs for pairs in chosen)
                 counts["pairs"] += len(pairs)
         if not counts["pairs"]:
-            raise ValueError(
-                f"{settings.teacher} translated none of the {counts['sources']:,} training sources; try it on one of them first."
-            )
+            raise ValueError(_no_translation(settings, counts["sources"]))
         chosen_by = {"best": settings.best, "closest": settings.closest, "keep_original": settings.keep_original}
         write_json(unfinished / _FACTS, {**facts, **chosen_by, **counts, "original_cleaning": read_json(translations / _CLEANING)})
         write_checksums(unfinished)
+
+
+def _no_translation(settings: DistillationSettings, sources: int) -> str:
+    return f"{settings.teacher} translated none of {sources:,} training sources; try it on one of them first."
 
 
 def _chosen(lines: Sequence[str], closest: bool, tokenizer: str) -> list[list[tuple[str, str]]]:

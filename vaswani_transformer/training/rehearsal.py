@@ -18,9 +18,12 @@ from ..files.json_files import read_json
 from ..provenance import hardware
 from ..recipe import Recipe
 from ..run_folder import RunFolder
+from .distillation import time_teacher
 from .engine import Training, build_accelerator
-from .preparation import claim_run_folder, open_prepared_data, prepare_data
+from .preparation import PreparedData, claim_run_folder, open_prepared_data, prepare_data
 
+_TRANSLATED = 64
+"""Sources that a teacher is tried on."""
 _QUANTILES = (0.5, 0.9, 0.99, 1.0)
 
 _WHY = {
@@ -45,6 +48,7 @@ class Rehearsal:
         updates_an_epoch: number of updates of the first epoch.
         seconds: of one update, the median of those that were tried.
         memory: peak memory of the process, or the GPU, in bytes.
+        teacher_seconds: of the translation of one training source, by the teacher of a student; 0 where there is none.
         hardware: where this was measured.
     """
 
@@ -56,6 +60,7 @@ class Rehearsal:
     updates_an_epoch: int
     seconds: float
     memory: int
+    teacher_seconds: float
     hardware: dict[str, Any]
     parameters: int
 
@@ -64,13 +69,13 @@ def rehearse(recipe: Recipe, updates: int = 5, progress: bool = False) -> Rehear
     """Prepare the data of `recipe` and do its first updates, in a folder that is removed afterwards.
 
     The prepared data go into the cache, where the training itself then finds them. In the place of a teacher's translations, which take
-    long to make, the corpora's own target sides are looked at.
+    long to make, the corpora's own target sides are looked at, and the teacher translates a few sources.
 
     Raises:
         ValueError: as in `train`.
-        FileNotFoundError: a file of a corpus is missing.
+        FileNotFoundError: a file of a corpus, or the teacher, is missing.
     """
-    recipe = replace(recipe, data=replace(recipe.data, distillation=None))
+    whole, recipe = recipe, replace(recipe, data=replace(recipe.data, distillation=None))
     with TemporaryDirectory() as folder:
         run = RunFolder(Path(folder) / "rehearsal")
         claim_run_folder(recipe, run)
@@ -82,15 +87,17 @@ def rehearse(recipe: Recipe, updates: int = 5, progress: bool = False) -> Rehear
         stream = training.updater.stream
         seconds = median(list(_timed(training, min(updates, training.settings.total_updates)))[1:] or [0.0])
         lengths = stream.epoch_lengths(0)
+        memory = _peak_memory(accelerator.device)
         return Rehearsal(
-            recipe=recipe,
+            recipe=whole,
             cleaning=read_json(run.cleaning),
             source_lengths=lengths[0].copy(),
             target_lengths=lengths[1].copy(),
             updates=training.settings.total_updates,
             updates_an_epoch=stream.updates_in(1),
             seconds=seconds,
-            memory=_peak_memory(accelerator.device),
+            memory=memory,
+            teacher_seconds=time_teacher(whole, _some_sources(data)) if whole.data.distillation else 0.0,
             hardware=hardware(accelerator.device, accelerator.num_processes),
             parameters=training.model.num_parameters(),
         )
@@ -135,6 +142,10 @@ def _lengths(found: Rehearsal) -> Iterator[str]:
 
 
 def _cost(found: Rehearsal) -> Iterator[str]:
+    if distillation := found.recipe.data.distillation:
+        sources = found.cleaning["kept"]
+        yield f"Before it trains, {distillation.teacher} translates the sources: {found.teacher_seconds:.2g} s each on this machine,"
+        yield f"  {_duration(found.teacher_seconds * sources)} for {sources:,}; what the cache holds is not translated again"
     epochs = found.updates / found.updates_an_epoch
     yield f"{found.updates:,} updates, {found.updates_an_epoch:,} an epoch: {epochs:,.1f} epochs"
     yield f"  a model of {found.parameters:,} parameters"
@@ -145,6 +156,13 @@ def _cost(found: Rehearsal) -> Iterator[str]:
     yield f"  estimate from the first updates on this machine ({machine}, {found.recipe.training.precision}):"
     yield f"  {found.seconds:.2f} s an update, {_duration(found.seconds * found.updates)} in all; validation and saving come on top"
     yield f"  {found.memory / 2**20:,.0f} MiB of memory so far; the longest batches and validation may take more"
+
+
+def _some_sources(data: PreparedData) -> list[str]:
+    """Training sources from the whole corpus, evenly spaced."""
+    count = len(data.train.source_lengths)
+    chosen = np.unique(np.linspace(0, count - 1, _TRANSLATED, dtype=np.int64))
+    return [data.tokenizer.decode(data.train.source[index], skip_special_tokens=True) for index in chosen]
 
 
 def _timed(training: Training, updates: int) -> Iterator[float]:
