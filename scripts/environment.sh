@@ -15,7 +15,8 @@ make_environment() {
     echo "Installing into $folder what $pins names (about two minutes) ..."
     "${PYTHON:-python3}" -m venv --clear "$folder"
     local install=("$folder/bin/python" -m pip install -qq --disable-pip-version-check --constraint "$pins")
-    "${install[@]}" torch hatchling editables
+    # seqeval comes as source only and names no tool that builds it: without setuptools-scm, its version would be 0.0.0 and be refused.
+    "${install[@]}" torch hatchling editables setuptools-scm
     "${install[@]}" --no-build-isolation --editable ".[$extras]"
     cat pyproject.toml "$pins" >"$stamp"
 }

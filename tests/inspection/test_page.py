@@ -184,6 +184,23 @@ def test_the_keyboard_is_enough(opened: Opened) -> None:
     assert page.locator(".candidates input:checked").input_value() == "1"
 
 
+def test_keys_pressed_before_the_next_frame_count(opened: Opened) -> None:
+    """A person types faster than a busy machine draws: no key may find the matrix half made."""
+    maps = made_maps()
+    page = opened(maps)
+    settle(page)
+    press = """keys => keys.forEach(([selector, key]) => {
+        const element = document.querySelector(selector);
+        element.focus();
+        element.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true, cancelable: true}));
+    })"""
+    page.evaluate(press, [[".quiet", "v"], [".quiet", "v"], *[["canvas.matrix", key] for key in ("ArrowRight", "ArrowRight", "ArrowDown")]])
+    mean = float((maps.cross[-1, :, 1, 1] * 255).round().mean()) / 255
+    assert says(page).endswith(f" with {int(100 * mean + 0.5)}% (mean of 4 heads).")
+    page.evaluate(press, [["canvas.matrix", "v"], ["canvas.matrix", "ArrowRight"]])
+    assert says(page).startswith("Each word of the translation looks at")
+
+
 def test_stepping_reveals_the_translation(opened: Opened) -> None:
     maps = made_maps()
     page = opened(maps)

@@ -480,6 +480,7 @@ class AttentionView {
       this.drawThumbnails();
     }
     if (part !== "draw") this.measure();
+    this.values = this.state.view === "matrix" ? this.meanMatrix() : null; // read by the sentence as well as by the matrix
     this.mark();
     if (this.state.view === "lines") this.drawLines();
     if (this.state.view === "matrix") this.drawMatrix();
@@ -596,7 +597,7 @@ class AttentionView {
     const heads = state.picked.length === 1 ? `layer ${state.picked[0][0] + 1}, head ${state.picked[0][1] + 1}` : `mean of ${state.picked.length} heads`;
     if (this.cell) {
       const [row, column] = this.cell;
-      const share = this.picture.values[row * keys.length + column] / 255;
+      const share = this.values[row * keys.length + column] / 255;
       return [quoted(queries[row]), " looks at ", quoted(keys[column]), ` with ${percent(share)} (${heads}).`];
     }
     if (!active) return [`${KINDS[state.kind].about} Point at a word to see where it looks.`];
@@ -665,7 +666,7 @@ class AttentionView {
   /* The matrix */
 
   drawMatrix() {
-    const {map, state} = this;
+    const {map, state, values} = this;
     const {keys, queries} = this.sides;
     const scroll = this.matrix.parentNode;
     const context = this.matrix.getContext("2d");
@@ -680,12 +681,11 @@ class AttentionView {
     const size = isNamed ? cell : Math.max(3, Math.min(14, (room - left) / map.keys));
     const high = isNamed ? Math.min(cell, 30) : size;
     fit(this.matrix, Math.ceil(left + size * map.keys + (isNamed ? top * 0.7 : 4)), Math.ceil(top + high * map.queries + 2), Math.min(devicePixelRatio || 1, 2));
-    const values = this.meanMatrix();
     const largest = Math.max(1, ...range(map.queries).map(query => values.subarray(query * map.keys, (query + 1) * map.keys).reduce((a, b) => Math.max(a, b), 0)));
     this.scaleEnd.textContent = percent(largest / 255) + (map.keys > LONG ? ", by square roots" : "");
     const picture = make("canvas");
     this.paint(picture, values, map.queries, map.keys, largest);
-    this.picture = {values, left, top, size, high};
+    this.picture = {left, top, size, high};
     context.imageSmoothingEnabled = false;
     context.drawImage(picture, left, top, size * map.keys, high * map.queries);
     if (isNamed) this.nameMatrix(context, font, {keys, queries, values, largest});
@@ -765,10 +765,11 @@ class AttentionView {
   }
 
   showCell(cell, event) {
+    if (this.state.view !== "matrix") cell = null; // a key may still reach the matrix in the moment in which it goes
     this.tip.hidden = !cell || !event;
     if (cell && event) {
       const {keys, queries} = this.sides;
-      const share = this.picture.values[cell[0] * keys.length + cell[1]] / 255;
+      const share = this.values[cell[0] * keys.length + cell[1]] / 255;
       this.tip.replaceChildren(make("bdi", {}, short(queries[cell[0]])), " → ", make("bdi", {}, short(keys[cell[1]])), make("b", {}, percent(share)));
       const box = this.tip.parentNode.getBoundingClientRect();
       this.tip.style.left = `${Math.min(event.clientX - box.left + 14, box.width - this.tip.offsetWidth)}px`;
