@@ -291,7 +291,7 @@ def test_a_fine_tuned_model_says_what_it_began_with(
     recipe["tokenizer"]["method"] = "extend"
     recipe["fine_tuning"] = settings
     run.recipe.write_text(yaml.safe_dump(recipe), encoding="utf-8")
-    with pytest.raises(FileNotFoundError, match=r"transfer\.json, which does not exist yet: train first"):
+    with pytest.raises(FileNotFoundError, match=r"There is no .*transfer\.json yet: train first"):
         render_card(run)
     run.initial.mkdir()
     write_json(run.initial / TRANSFER, {"init_from": origin, "copied": 1_234, "composed": 2_345, "random": 6})
@@ -416,7 +416,7 @@ def test_heads_of_other_weights_make_no_card(run: RunFolder) -> None:
         write_card(run)
     write_json(run.heads, heads)
     run.attention_picture.unlink()
-    with pytest.raises(FileNotFoundError, match=r"attention\.png, which does not exist yet: measure the heads again"):
+    with pytest.raises(FileNotFoundError, match=r"There is no .*attention\.png yet: measure the heads again"):
         write_card(run)
     assert not run.card.exists()
 

@@ -104,10 +104,8 @@ def render_card(run: RunFolder, *, model_id: str | None = None, pictures: Pictur
             weights.
     """
     recipe = load_recipe(_written(run.recipe, "train first"), in_run_folder=True)
-    evaluation = _read(run.evaluation, f"evaluate the run first (vaswani evaluate {run.path})")
-    weights = _written(run.averaged / "model.safetensors", "finish the training first")
-    training = _read(run.training, "train first")
-    _check_scores(run, weights, training, evaluation)
+    training, evaluation = training_and_scores(run)
+    weights = run.averaged / "model.safetensors"
     return (
         card_environment()
         .get_template("template.md" if recipe.task == "translation" else "task.md")
@@ -251,8 +249,16 @@ def readable_duration(seconds: float) -> str:
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
-def _check_scores(run: RunFolder, weights: Path, training: Facts, evaluation: Facts) -> None:
-    """The scores must belong to the weights beside the card, and these weights must come from the complete training."""
+def training_and_scores(run: RunFolder) -> tuple[Facts, Facts]:
+    """What the complete training cost, and the scores of the weights that it ended with.
+
+    Raises:
+        FileNotFoundError: a stage has not run yet; the sentence says which.
+        ValueError: the training has not finished, or the scores are of other weights.
+    """
+    evaluation = _read(run.evaluation, f"evaluate the run first (vaswani evaluate {run.path})")
+    weights = _written(run.averaged / "model.safetensors", "finish the training first")
+    training = _read(run.training, "train first")
     again = f"evaluate the run again (vaswani evaluate {run.path})"
     if not training["averaged_checkpoints"]:
         raise ValueError(
@@ -262,6 +268,7 @@ def _check_scores(run: RunFolder, weights: Path, training: Facts, evaluation: Fa
         raise ValueError(f"{run.evaluation} was made with other weights than {weights}; {again}.")
     if not evaluation["test_sets"]:
         raise ValueError(f"{run.evaluation} holds no scores; {again}.")
+    return training, evaluation
 
 
 def _heads(run: RunFolder, weights: Path) -> Facts | None:
@@ -303,5 +310,5 @@ def _read(path: Path, remedy: str) -> Facts:
 
 def _written(path: Path, remedy: str) -> Path:
     if not path.is_file():
-        raise FileNotFoundError(f"The model card needs {path}, which does not exist yet: {remedy}.")
+        raise FileNotFoundError(f"There is no {path} yet: {remedy}.")
     return path
