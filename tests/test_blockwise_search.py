@@ -290,3 +290,12 @@ def test_every_predictable_rule_is_obeyed() -> None:
 def test_padding_in_the_source_is_never_copied() -> None:
     assert_same(model_with_heads(), [[3, 4, EOS], [3, 4, 5, 6, EOS]], "source", max_new_tokens=9, forced_bos_token_id=4, min_new_tokens=9)
     assert PAD == 0 and BOS == 1
+
+
+@pytest.mark.parametrize("search", [{"draft": "none"}, {"draft": "heads"}, {"num_beams": 3, "draft": "none"}])
+def test_a_prompt_of_another_vocabulary_is_refused(search: dict[str, Any]) -> None:
+    prompt = torch.tensor([[BOS, 11]])
+    with pytest.raises(
+        ValueError, match="VaswaniDecoder got the token id 11, which is outside of 0 to 10; the tokenizer is another model's"
+    ):
+        model_with_heads().generate(**padded(SOURCES[:1]), decoder_input_ids=prompt, max_new_tokens=3, **search)

@@ -12,6 +12,7 @@ import torch
 from .bare_layers import bare, hiding
 from .beam_search import best_tokens
 from .decoder_step import DecoderStep, Places
+from .layers import check_tokens
 from .packing import Function
 from .parallel_heads import ParallelHeads
 
@@ -62,7 +63,9 @@ class BlockSteps:
     def __init__(self, model: Any, prompts: torch.Tensor, model_kwargs: dict[str, Any]) -> None:
         """`prompts` is `[B, P]`; `model_kwargs` is what `generate` prepared."""
         source, mask = model_kwargs["encoder_outputs"][0], model_kwargs.get("attention_mask")
-        self.step = BlockStep(model.get_decoder(), model.get_output_embeddings(), source, mask)
+        decoder = model.get_decoder()
+        check_tokens(prompts, decoder.embed_tokens.num_embeddings, type(decoder).__name__)
+        self.step = BlockStep(decoder, model.get_output_embeddings(), source, mask)
         self.offset = self.step.offset
         """By how much every score is below the model's logit."""
         heads = getattr(model, "parallel_heads", None)

@@ -65,9 +65,7 @@ class EmbeddedTokens:
                 f"{type(self).__name__} takes either `input_ids` or `inputs_embeds` (the decoder's begin "
                 f"with `decoder_`), and got {'neither' if input_ids is None else 'both'}; pass exactly one."
             )
-        what = f"{type(self).__name__} got the token id"
-        remedy = "the tokenizer is another model's, or new tokens were added without `resize_token_embeddings`"
-        check_ids(input_ids, self.embed_tokens.weight.shape[0], what, remedy)
+        check_tokens(input_ids, self.embed_tokens.weight.shape[0], type(self).__name__)
         return self.embed_tokens(input_ids)
 
     def add_positions(self, inputs_embeds: torch.Tensor, mask: torch.Tensor | None, past: int | torch.Tensor = 0) -> torch.Tensor:
@@ -384,6 +382,12 @@ def check_ids(ids: torch.Tensor, entries: int, what: str, remedy: str) -> None:
     if smallest < 0 or largest >= entries:
         wrong = smallest if smallest < 0 else largest
         raise ValueError(f"{what} {wrong}, which is outside of 0 to {entries - 1}; {remedy}.")
+
+
+def check_tokens(ids: torch.Tensor, entries: int, reader: str) -> None:
+    """`check_ids` for the tokens that `reader` embeds."""
+    remedy = "the tokenizer is another model's, or new tokens were added without `resize_token_embeddings`"
+    check_ids(ids, entries, f"{reader} got the token id", remedy)
 
 
 __all__ = ["EmbeddedTokens", "VaswaniAttention", "VaswaniDecoderLayer", "VaswaniEncoderLayer", "sinusoids"]

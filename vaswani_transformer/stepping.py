@@ -16,6 +16,7 @@ from transformers.utils import ModelOutput
 
 from .bare_layers import can_run_bare, hiding
 from .decoder_step import DecoderStep
+from .layers import check_tokens
 from .shortlist import Choice
 
 UNDERSTOOD = {"attention_mask", "encoder_outputs", "past_key_values", "use_cache"}
@@ -208,9 +209,9 @@ class DecoderSteps:
     ) -> None:
         """`prompts` is `[B, P]`, and the tensors of `model_kwargs` have B * beams rows; for the others, see `steps_of`."""
         source, mask = model_kwargs["encoder_outputs"][0], model_kwargs.get("attention_mask")
-        parts = model.get_decoder(), model.get_output_embeddings()
-        chosen = None if choice is None else choice.columns
-        self.step = DecoderStep(*parts, source[::beams], None if mask is None else mask[::beams], chosen)
+        decoder, chosen = model.get_decoder(), None if choice is None else choice.columns
+        check_tokens(prompts, decoder.embed_tokens.num_embeddings, type(decoder).__name__)
+        self.step = DecoderStep(decoder, model.get_output_embeddings(), source[::beams], None if mask is None else mask[::beams], chosen)
         self.shortlist = None if choice is None else WithinShortlist(choice, source.dtype, model.config.decoder_entries if whole else None)
         self.columns = None if whole else chosen
         self.offset = self.step.offset
