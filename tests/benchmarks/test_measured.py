@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import formulas, table_2
+from benchmarks import formulas, table_2, task_scores
 from benchmarks.layers import report as layers
 from benchmarks.length import report as length
 from benchmarks.length.measurement import WORK, error_of
@@ -23,6 +23,12 @@ def test_a_page_shows_what_was_measured(name: str, table: Callable[[Results], st
     folder = MEASURED / name
     assert (folder / "table.md").read_text(encoding="utf-8") == table(read_json(folder / "results.json"))
     assert (folder / "results.png").is_file()
+
+
+def test_the_page_on_tasks_shows_what_was_measured() -> None:
+    assert (MEASURED / "tasks" / "table.md").read_text(encoding="utf-8") == task_scores.table(
+        read_json(MEASURED / "tasks" / "results.json")
+    )
 
 
 def test_the_predicted_memory_is_within_a_fifth() -> None:
