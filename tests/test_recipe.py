@@ -102,6 +102,7 @@ def test_scientific_notation_is_a_number(recipe_file: Path) -> None:
         ("training.ema_decay=1", r"`ema_decay` must lie between 0 and 1 \(both excluded\), not 1.0"),
         ("training.ema_decay=.nan", "`ema_decay` must lie between 0 and 1"),
         ("training.initial_scale=0", "`initial_scale` must be above 0, not 0"),
+        ("training.initial_embedding_scale=0", "`initial_embedding_scale` must be above 0, not 0"),
         ("training.initial_scale=deepnrm", "`training.initial_scale` must be a number or deepnorm, not 'deepnrm'"),
         ("training={updates: 1, initial_scale: true}", "`training.initial_scale` must be a number or deepnorm, not True"),
         ("batching={micro_batches: 1, mixed_lengths: true}", "`mixed_lengths` gives an update .* and `micro_batches` is 1; raise it to 2"),

@@ -151,7 +151,7 @@ class Plan:
         start = next(start for start in self.starts if start.name == run.start)
         return replace(
             recipe,
-            training=replace(recipe.training, initial_scale=1.0),
+            training=replace(recipe.training, initial_scale=1.0, initial_embedding_scale=1.0),
             model={name: value for name, value in model.items() if name in _MAY_BE_SET},
             init_from=str(initial_folder(start, recipe, self.output / "starts")),
             fine_tuning=original.fine_tuning,

@@ -1,7 +1,8 @@
 """Which first weights are scaled, by how much, and that nothing else is."""
 
+import dataclasses
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -45,10 +46,29 @@ def test_branches_are_scaled_and_nothing_else(
     assert len(touched) == 3 * 2 + 2 * 2
 
 
+@pytest.mark.parametrize(
+    ("model", "scaled_ones"),
+    [
+        ({}, {"shared", "embed_tokens", "lm_head"}),
+        ({"tie_word_embeddings": False, "position_embedding_type": "learned"}, {"shared", "embed_tokens"}),
+    ],
+)
+def test_the_tokens_vectors_are_scaled_once_and_nothing_else(
+    make_recipe: Callable[..., Recipe], model: dict[str, Any], scaled_ones: set[str]
+) -> None:
+    plain, scaled = (
+        _weights(dataclasses.replace(recipe, model=recipe.model | model))
+        for recipe in (make_recipe(), make_recipe(initial_embedding_scale=0.25))
+    )
+    for name, tensor in plain.items():
+        assert torch.equal(scaled[name], tensor * 0.25 if scaled_ones & set(name.split(".")) else tensor), name
+
+
 def test_resuming_changes_no_bit(make_recipe: Callable[..., Recipe], assert_resuming_changes_no_bit: Callable[[Recipe], None]) -> None:
-    assert_resuming_changes_no_bit(make_recipe(initial_scale="deepnorm"))
+    assert_resuming_changes_no_bit(make_recipe(initial_scale="deepnorm", initial_embedding_scale=0.2))
 
 
-def test_a_model_that_starts_from_another_keeps_its_weights(make_recipe: Callable[..., Recipe]) -> None:
-    with pytest.raises(ValueError, match=r"`training\.initial_scale` is for a model that starts at random"):
-        make_recipe(fine={"init_from": "x", "model": {}}, initial_scale=0.5)
+@pytest.mark.parametrize("name", ["initial_scale", "initial_embedding_scale"])
+def test_a_model_that_starts_from_another_keeps_its_weights(make_recipe: Callable[..., Recipe], name: str) -> None:
+    with pytest.raises(ValueError, match=rf"`training\.{name}` is for a model that starts at random"):
+        make_recipe(fine={"init_from": "x", "model": {}}, **{name: 0.5})

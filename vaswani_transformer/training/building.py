@@ -21,7 +21,7 @@ from ..recipe import FineTuningSettings, Recipe
 from ..tasks import TaskName
 from .checkpoints import set_search
 from .dropout import use_bit_dropout
-from .initial_scale import scale_residual_branches
+from .initial_scale import scale_embeddings, scale_residual_branches
 
 if TYPE_CHECKING:
     from peft import PeftModel
@@ -59,6 +59,8 @@ def build_model(
         model = model_class(recipe.model_config(vocab_size=vocab_size, **named))
         if settings.initial_scale != 1:
             scale_residual_branches(model, settings.initial_scale)
+        if settings.initial_embedding_scale != 1:
+            scale_embeddings(model, settings.initial_embedding_scale)
     else:
         with _quiet() if recipe.has_no_decoder else nullcontext():
             model = model_class.from_pretrained(initial, **recipe.model, **named)

@@ -1,7 +1,10 @@
-"""Smaller first weights in the residual branches: the insight of DeepNorm and Admin without another architecture.
+"""Smaller first weights: in the residual branches, the insight of DeepNorm and Admin without another architecture; and of the tokens.
 
 In post-LayerNorm, x becomes LayerNorm(x + f(x)). With a smaller f, a layer starts nearer to the identity, and an early update changes
 what the stack computes by less.
+
+A token's first vector says nothing, and that of a rare token stays near what it was. With smaller vectors, such tokens disturb the others
+less, and positions say more.
 """
 
 from typing import Literal
@@ -31,6 +34,18 @@ def scale_residual_branches(model: VaswaniPreTrainedModel, scale: float | Litera
             for name, parameter in stack.layers.named_parameters():
                 if name.endswith(_SCALED):
                     parameter.mul_(factor)
+
+
+def scale_embeddings(model: VaswaniPreTrainedModel, scale: float) -> None:
+    """Multiply the token embeddings of all stacks of `model` by `scale`, in place; a tied softmax is the same matrix.
+
+    Their first deviation is D^-0.5, which the model multiplies by the root of D (section 3.4): behind that, it is `scale`.
+    """
+    base = model.base_model
+    stacks = (base.encoder, base.decoder) if model.config.is_encoder_decoder else (base.encoder,)
+    with torch.no_grad():
+        for matrix in {stack.embed_tokens.weight for stack in stacks}:
+            matrix.mul_(scale)
 
 
 def deepnorm_factors(config: VaswaniConfig) -> tuple[float, float]:
