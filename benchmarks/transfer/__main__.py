@@ -14,6 +14,7 @@ from pathlib import Path
 
 from benchmarks.command_line import run
 from benchmarks.report import Results
+from benchmarks.transfer.linear import LINEAR
 from benchmarks.transfer.report import draw, summary, table
 from benchmarks.transfer.runs import Plan, compare_starts, forget_states, fresh, plan_of
 from benchmarks.transfer.starts import FRESH, SCRATCH, Start
@@ -28,6 +29,7 @@ def parse() -> argparse.Namespace:
     add("recipes", nargs="+", metavar="RECIPE", help="a recipe's file, or the name of one that comes with the package")
     add("--from", dest="starts", nargs="+", default=[], metavar="NAME=FOLDER", help="models to begin with, beside `scratch`")
     add("--fresh", nargs="+", default=[], metavar="NAME", help="also the shape and tokenizer of these models with random weights")
+    add("--linear", action="store_true", help="also a logistic regression of words and pairs of words, where a text has one label")
     add("--shares", type=float, nargs="+", default=[1.0, 0.1, 0.01], help="of the training examples (default: 1 0.1 0.01)")
     add("--seeds", type=int, nargs="+", default=[1, 2, 3], help="each draws the shares anew, too (default: 1 2 3)")
     add("--first-seed-only", nargs="+", default=[], metavar="RECIPE", help="recipes that are too long for all seeds")
@@ -50,7 +52,7 @@ def planned(a: argparse.Namespace) -> Plan:
         name, _, folder = text.partition("=")
         if not (name.isidentifier() and folder):
             raise ValueError(f"`--from {text}` must read NAME=FOLDER, with a name of letters, digits and underscores.")
-        if name == SCRATCH or name.startswith(FRESH) or name in {start.name for start in starts}:
+        if name in (SCRATCH, LINEAR) or name.startswith(FRESH) or name in {start.name for start in starts}:
             raise ValueError(f"`--from {text}`: the name {name} stands for another start; choose another one.")
         starts.append(Start(name, Path(folder)))
     return plan_of(
@@ -61,6 +63,7 @@ def planned(a: argparse.Namespace) -> Plan:
         seeds=tuple(a.seeds),
         rates=tuple(a.rates),
         first_seed_only=tuple(a.first_seed_only),
+        with_linear=a.linear,
         output=a.output,
     )
 

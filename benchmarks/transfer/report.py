@@ -10,6 +10,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from benchmarks.report import UNKNOWN, Results, Row, grouped, markdown_table
+from benchmarks.transfer.linear import LINEAR
 from benchmarks.transfer.starts import SCRATCH
 from vaswani_transformer.report.curves import write_png
 from vaswani_transformer.tasks import score_titles
@@ -55,7 +56,7 @@ def _cell(metric: str, own: dict[int, Row], scratch: dict[int, Row]) -> Row:
 
 def table(results: Results) -> str:
     """Markdown: how it was measured, what the starts are, the scores, and what is missing."""
-    names = [SCRATCH, *(start["name"] for start in results["starts"])]
+    names = _names(results)
     rows = (_cells(row, names, len(results["seeds"])) for row in summary(results))
     header = ("task", "score", "examples", "share", *names)
     return "\n\n".join([
@@ -66,16 +67,28 @@ def table(results: Results) -> str:
     ]) + "\n"  # fmt: skip
 
 
+def _names(results: Results) -> list[str]:
+    """Of the columns: what was trained, from scratch first."""
+    linear = [LINEAR] if any(run["start"] == LINEAR for run in results["runs"]) else []
+    return [*linear, SCRATCH, *(start["name"] for start in results["starts"])]
+
+
 def _how(results: Results) -> str:
     seeds = ", ".join(map(str, results["seeds"]))
     rates = [f"{rate:g}" for rate in results["rates"]]
     choice = f" The validation set chooses each run's learning rate among {', '.join(rates)} times the recipe's." if len(rates) > 1 else ""
+    linear = (
+        f" `{LINEAR}` is no Transformer: a logistic regression of words and pairs of words, of which the validation set chooses the "
+        "regularisation."
+        if LINEAR in _names(results)
+        else ""
+    )
     return (
         f"Test sets, in points of 100: mean and standard deviation over the seeds {seeds}, which draw the examples, too, and in "
         "parentheses the mean difference to `scratch` with the same seed and examples. A share has the recipe's updates times its root. "
         f"Scored is the checkpoint that was best on the validation set.{choice} `scratch` has the recipe's shape and a vocabulary learned "
         "from these examples alone; the others have those of the model that they begin with, and for translation a vocabulary learned "
-        f"from the examples. {len(results['runs'])} of {results['planned']} trainings are done."
+        f"from the examples.{linear} {len(results['runs'])} of {results['planned']} trainings are done."
     )
 
 
@@ -122,10 +135,11 @@ def _start_cells(start: Row) -> tuple[str, ...]:
 
 def _remarks(results: Results) -> Iterator[str]:
     done = [run for run in results["runs"] if "failed" not in run]
-    if done:
+    counted = [run for run in done if run["start"] != LINEAR]
+    if counted:
         yield (
-            f"All trainings together took {sum(run['seconds'] for run in done) / 3600:.1f} hours and "
-            f"{sum(run['flops'] for run in done):.2g} FLOPs."
+            f"All trainings of Transformers together took {sum(run['seconds'] for run in counted) / 3600:.1f} hours and "
+            f"{sum(run['flops'] for run in counted):.2g} FLOPs."
         )
     lines = [
         f"- {_name(run)}: no example is labelled {', '.join(run['missing_labels'])}."
@@ -154,7 +168,7 @@ def draw(results: Results, picture: Path) -> None:
     figure = Figure(figsize=(4.2 * columns, 0.7 + 3.1 * lines), dpi=150, layout="constrained")
     FigureCanvasAgg(figure)
     panels: list[Axes] = list(figure.subplots(lines, columns, squeeze=False).flat)
-    names = [SCRATCH, *(start["name"] for start in results["starts"])]
+    names = _names(results)
     handles: dict[str, Any] = {}
     for axes, ((task,), own) in zip(panels, tasks, strict=False):
         handles |= _draw(axes, own, names)
@@ -176,7 +190,7 @@ def _draw(axes: Axes, rows: Sequence[Row], names: Sequence[str]) -> dict[str, An
                 [share * (1 + 0.04 * (number - len(names) / 2)) for share, _ in own],  # side by side, so that no bar hides another
                 [cell["mean"] for _, cell in own],
                 yerr=[cell["deviation"] or 0.0 for _, cell in own],
-                fmt="o--" if name == SCRATCH else "o-",
+                fmt={SCRATCH: "o--", LINEAR: "o:"}.get(name, "o-"),
                 color=_COLOURS[number % len(_COLOURS)],
                 markersize=4,
                 linewidth=1.2,

@@ -10,6 +10,7 @@ from statistics import fmean
 
 from benchmarks.machine import software
 from benchmarks.report import Results, Row
+from benchmarks.transfer.linear import LINEAR, fits, train_linear
 from benchmarks.transfer.shares import Share, take_share, training_pairs
 from benchmarks.transfer.starts import FRESH, SCRATCH, Start, initial_folder, require_model
 from vaswani_transformer.data.sources.corpus import SentencePair
@@ -39,7 +40,7 @@ class Run:
 
     Attributes:
         task: the recipe's name.
-        start: `scratch`, or a start's name.
+        start: `scratch`, `linear`, or a start's name.
         share: of the training examples.
         seed: of the draw and of the training.
         rate: what the recipe's learning rate is multiplied by.
@@ -73,6 +74,7 @@ class Plan:
         seeds: values of `training.seed`, which also draw the shares.
         rates: each start is trained with each, and the validation set chooses.
         first_seed_only: names of recipes that are too long for all seeds.
+        with_linear: also a linear model of words, for the tasks that it fits.
         output: the folder of all runs.
     """
 
@@ -83,6 +85,7 @@ class Plan:
     output: Path
     rates: tuple[float, ...] = (1.0,)
     first_seed_only: tuple[str, ...] = ()
+    with_linear: bool = False
     _pairs: dict[str, list[SentencePair]] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -113,12 +116,13 @@ class Plan:
             if seed == self.seeds[0] or task not in self.first_seed_only
             for share in self.shares
             for start in self.starts_of(recipe)
-            for rate in self.rates
+            for rate in (self.rates[:1] if start == LINEAR else self.rates)
         ]
 
     def starts_of(self, recipe: Recipe) -> list[str]:
         """The names of a recipe's starts. Where the vocabulary is exchanged, a fresh start would be a second `scratch`."""
-        return [SCRATCH, *(start.name for start in self.starts if not (start.is_fresh and recipe.task == "translation"))]
+        linear = [LINEAR] if self.with_linear and fits(recipe) else []
+        return [*linear, SCRATCH, *(start.name for start in self.starts if not (start.is_fresh and recipe.task == "translation"))]
 
     def share_of(self, run: Run) -> Share:
         """The training examples of a run; raises what `recipe_of` does."""
@@ -145,7 +149,7 @@ class Plan:
             fine_tuning=FineTuningSettings(),
             tokenizer=replace(recipe.tokenizer, method="train") if recipe.tokenizer.method != "train" else recipe.tokenizer,
         )
-        if run.start == SCRATCH:
+        if run.start in (SCRATCH, LINEAR):
             return recipe
         original = self.recipes[run.task]
         start = next(start for start in self.starts if start.name == run.start)
@@ -291,6 +295,16 @@ def _train_and_score(plan: Plan, run: Run) -> Row:
         raise ValueError(
             f"{folder.path} holds the result of another recipe, or of another model to begin with; delete it, or name another --output."
         )
+    facts = {"examples": share.examples, "missing_labels": list(share.missing)}
+    if run.start == LINEAR:
+        result = facts | train_linear(recipe, training_pairs(recipe), main_metric(recipe))
+    else:
+        result = facts | _trained(recipe, folder)
+    write_json(folder.path / RESULT, {"recipe": recipe.to_yaml(), "start_sha256": start, "result": result})
+    return result
+
+
+def _trained(recipe: Recipe, folder: RunFolder) -> Row:
     if train(recipe, folder.path) is None:
         raise InterruptedError(f"The training in {folder.path} was stopped; the same command goes on with it.")
     facts, cleaning = read_json(folder.training), read_json(folder.cleaning)
@@ -300,10 +314,8 @@ def _train_and_score(plan: Plan, run: Run) -> Row:
     average_checkpoints([folder.checkpoints / best["name"]], scored.averaged)  # one: a checked copy
     tests = {each["name"]: each for each in evaluate_run(scored, recipe, progress=False)["test_sets"]}
     scores = {name: {metric: found["score"] for metric, found in each["metrics"].items()} for name, each in tests.items()}
-    result: Row = {
-        "examples": share.examples,
+    return {
         "kept": cleaning["kept"],
-        "missing_labels": list(share.missing),
         "vocab_size": cleaning["tokenizer"]["vocab_size"],
         "best_checkpoint": best,
         "validation": -best["loss"] if (metric := recipe.training.best_checkpoint_metric) == "loss" else best[metric],
@@ -312,8 +324,6 @@ def _train_and_score(plan: Plan, run: Run) -> Row:
         "test_sets": scores,
         **{name: facts[name] for name in (*_COSTS, "precision", "hardware", "versions")},
     }
-    write_json(folder.path / RESULT, {"recipe": recipe.to_yaml(), "start_sha256": start, "result": result})
-    return result
 
 
 def forget_states(plan: Plan) -> None:

@@ -13,7 +13,8 @@ from vaswani_transformer.files.json_files import read_json
 def arguments(recipe: Path, **changes: Any) -> Namespace:
     settings: dict[str, Any] = {
         "recipes": [str(recipe)], "starts": [f"masking={recipe.parent / 'masking'}"], "fresh": [], "shares": [1.0], "seeds": [1],
-        "rates": [1.0], "first_seed_only": [], "overrides": ["training.updates=2"], "keep_states": False, "output": recipe.parent / "out",
+        "rates": [1.0], "first_seed_only": [], "linear": False, "overrides": ["training.updates=2"], "keep_states": False,
+        "output": recipe.parent / "out",
     }  # fmt: skip
     return Namespace(**{**settings, **changes})
 
