@@ -240,7 +240,7 @@ def compare_starts(plan: Plan) -> Iterator[Results]:
     for number, run in enumerate(every, start=1):
         if run not in outcomes:
             print(f"Run {number} of {len(every)}: {run}", file=sys.stderr, flush=True)
-            outcomes[run] = _outcome(plan, run)
+            outcomes[run] = _known(plan, run) or _outcome(plan, run)  # a second command may have done it meanwhile
             yield _results(plan, every, outcomes)
 
 
