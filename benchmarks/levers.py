@@ -23,6 +23,7 @@ from statistics import fmean
 import torch
 
 from benchmarks import command_line
+from benchmarks.known_runs import FINGERPRINT, fingerprint, known_runs
 from benchmarks.report import UNKNOWN, Results, Row, markdown_table
 from vaswani_transformer.files.atomic_file import write_text
 from vaswani_transformer.files.json_files import read_json, write_json
@@ -57,6 +58,7 @@ class Plan:
         target_tokens: of a run, as `batching.target_tokens` counts them over its updates; a variant that computes each twice sees half.
         seeds: values of `training.seed`.
         output: the folder of all runs.
+        known: files `results.json` of other queues; what stands there is not trained again.
     """
 
     recipe: str
@@ -65,6 +67,7 @@ class Plan:
     seeds: tuple[int, ...]
     output: Path
     overrides: tuple[str, ...] = ()
+    known: tuple[Path, ...] = ()
 
     def __post_init__(self) -> None:
         if self.target_tokens < 1 or not self.seeds or len(set(self.seeds)) < len(self.seeds):
@@ -112,11 +115,12 @@ def compare_levers(plan: Plan) -> Iterator[Results]:
         All results so far, after each run.
 
     Raises:
-        FileNotFoundError: a recipe or a corpus is missing.
+        FileNotFoundError: a recipe, a corpus or a file of known results is missing.
         InterruptedError: a signal stopped a training; it saved its state first.
-        ValueError: a setting cannot be used, or a run's folder holds another recipe.
+        ValueError: a setting cannot be used, a run's folder holds another recipe, or a file of known results no runs.
     """
     recipes = {(seed, name): plan.recipe_of(name, seed) for seed in plan.seeds for name in plan.variants}  # finds mistakes before hours
+    known = known_runs(plan.known)
     results: Results = {
         "recipe": plan.recipe,
         "overrides": list(plan.overrides),
@@ -126,8 +130,9 @@ def compare_levers(plan: Plan) -> Iterator[Results]:
         "runs": [],
     }
     for (seed, name), recipe in recipes.items():
-        run = RunFolder(plan.output / name / f"seed-{seed}")
-        results["runs"].append({"variant": name, "seed": seed, **result_of(recipe, run)})
+        own = fingerprint(recipe)
+        result = known.get(own) or result_of(recipe, RunFolder(plan.output / name / f"seed-{seed}"))
+        results["runs"].append({**result, "variant": name, "seed": seed, FINGERPRINT: own})
         yield results
 
 
@@ -197,13 +202,14 @@ def parse() -> argparse.Namespace:
     add("--target-tokens", type=int, required=True, help="of a run, padding included: updates times `batching.target_tokens`")
     add("--seeds", type=int, nargs="+", default=[1, 2])
     add("--set", dest="overrides", action="append", default=[], metavar="KEY=VALUE", help="a setting of all variants; repeatable")
+    add("--known", type=Path, nargs="+", default=[], metavar="FILE", help="results.json of other queues, whose runs are not made again")
     add("--output", type=Path, default=Path("runs/levers"))
     return parser.parse_args()
 
 
 def main(a: argparse.Namespace) -> None:
     """Compare, and leave results.json and table.md in `a.output`."""
-    plan = Plan(a.recipe, read_mapping(a.variants), a.target_tokens, tuple(a.seeds), a.output, tuple(a.overrides))
+    plan = Plan(a.recipe, read_mapping(a.variants), a.target_tokens, tuple(a.seeds), a.output, tuple(a.overrides), tuple(a.known))
     results: Results = {}
     for results in compare_levers(plan):
         write_json(plan.output / "results.json", results)

@@ -14,7 +14,7 @@ from vaswani_transformer.files.json_files import read_json
 
 def arguments(output: Path, **changes: Any) -> Namespace:
     settings = {"recipe": "multi30k_en_de", "updates": 30, "seeds": [1, 2], "rows": None, "overrides": [], "keep_states": False}
-    return Namespace(**{**settings, "output": output, **changes})
+    return Namespace(**{**settings, "known": [], "output": output, **changes})
 
 
 def test_a_row_brings_the_rows_beside_it_and_every_run_has_the_updates_asked_for(tmp_path: Path) -> None:

@@ -1,0 +1,58 @@
+"""Runs that another machine has made: known by what their recipes say, so that a queue of trainings can be shared and taken up anywhere."""
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from benchmarks.report import Row
+from vaswani_transformer.files.json_files import read_json
+from vaswani_transformer.recipe import Recipe
+
+FINGERPRINT = "recipe_sha256"
+"""The key of a run's fingerprint in `results.json`."""
+
+
+def fingerprint(recipe: Recipe) -> str:
+    """SHA-256 of all settings that differ from their defaults, but for the name of the recipe and the place of its data.
+
+    Settings that a later version adds change nothing while they have their defaults.
+    """
+    said = _said(recipe)
+    said.pop("name")
+    said["data"].pop("root", None)
+    return hashlib.sha256(json.dumps(said, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+
+
+def known_runs(files: Iterable[Path]) -> dict[str, Row]:
+    """The runs in some files `results.json`, by their fingerprints.
+
+    Raises:
+        FileNotFoundError: a file is missing.
+        ValueError: a file is no JSON, or its runs have no fingerprints.
+    """
+    known: dict[str, Row] = {}
+    for file in files:
+        found = read_json(file)
+        runs = found.get("runs") if isinstance(found, dict) else None
+        if not runs or not all(FINGERPRINT in run for run in runs):
+            raise ValueError(f"{file} has no runs with a {FINGERPRINT!r}; name the results.json of a queue of trainings.")
+        known |= {run[FINGERPRINT]: run for run in runs}
+    return known
+
+
+def _said(value: Any) -> Any:
+    if dataclasses.is_dataclass(value):
+        set_ones = {own.name: getattr(value, own.name) for own in dataclasses.fields(value) if getattr(value, own.name) != _default(own)}
+        return {"": type(value).__name__} | {name: _said(each) for name, each in set_ones.items()}
+    if isinstance(value, list | tuple):
+        return [_said(each) for each in value]
+    if isinstance(value, dict):
+        return {name: _said(each) for name, each in value.items()}
+    return value
+
+
+def _default(own: dataclasses.Field) -> Any:
+    return own.default if own.default_factory is dataclasses.MISSING else own.default_factory()
