@@ -163,8 +163,9 @@ class TokenizerSettings:
     `train` learns it from the training pairs. If the model starts from a checkpoint (`init_from`), `keep` uses the
     checkpoint's tokenizer, and `extend` adds entries to it until there are `vocab_size`.
 
-    `bpe_dropout` leaves out each merge with this probability (Provilkov et al., 2020), so that every epoch cuts the words of the training
-    pairs in another way; small corpora gain by 0.1. Validation, tests and translation always use the plain segmentation.
+    `bpe_dropout` leaves out each merge with this probability (Provilkov et al., 2020, take 0.1), so that every epoch cuts the words of the
+    training pairs in another way. Sentences have more tokens, and a model learns more slowly, so it needs a long training to pay.
+    Validation, tests and translation always use the plain segmentation.
     """
 
     vocab_size: int | None = None
