@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.report import Row
+from vaswani_transformer.files.checksums import file_sha256
 from vaswani_transformer.files.json_files import read_json
 from vaswani_transformer.recipe import Recipe
 
@@ -16,13 +17,17 @@ FINGERPRINT = "recipe_sha256"
 
 
 def fingerprint(recipe: Recipe) -> str:
-    """SHA-256 of all settings that differ from their defaults, but for the name of the recipe and the place of its data.
+    """SHA-256 of all settings that differ from their defaults, and of all files of the data.
 
-    Settings that a later version adds change nothing while they have their defaults.
+    The name of the recipe and the place of its data do not count. Nor do settings that a later version adds, while they have their
+    defaults. A missing file, or a corpus of the Hub, counts by its name alone.
     """
     said = _said(recipe)
     said.pop("name")
     said["data"].pop("root", None)
+    corpora = [corpus for split in recipe.data.by_split.values() for corpus in split]
+    files = [file for corpus in corpora for file in corpus.files(Path(recipe.data.root)).values()]
+    said["files"] = [file_sha256(file) if file.is_file() else None for file in files]
     return hashlib.sha256(json.dumps(said, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 
 

@@ -16,7 +16,7 @@ RECIPE = find_recipe("multi30k_en_de")
 
 
 def _fingerprint(*overrides: str) -> str:
-    return fingerprint(load_recipe(RECIPE, overrides))
+    return fingerprint(load_recipe(RECIPE, ["data.root=absent", *overrides]))
 
 
 @pytest.mark.parametrize("override", ["data.root=elsewhere", "name=other", "training.r_drop=0.0", "training.seed=1"])
@@ -37,6 +37,15 @@ def test_other_texts_count(other: dict[str, str]) -> None:
     """The same settings in another class of corpus are other data."""
     corpus = {"format": "hub", "path": "x", "split": "train"}
     assert _fingerprint(f"data.train={[corpus]}") != _fingerprint(f"data.train={[corpus | other]}")
+
+
+def test_the_texts_themselves_count(tmp_path: Path) -> None:
+    def found(folder: str, text: str) -> str:
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "train.lc.norm.tok.de.gz").write_text(text, encoding="utf-8")
+        return _fingerprint(f"data.root={tmp_path / folder}")
+
+    assert found("one", "ein Hund") == found("two", "ein Hund") != found("three", "ein Hut")
 
 
 def _plan(folder: Path, **settings: Any) -> Plan:
