@@ -1,4 +1,4 @@
-"""Runs that another machine has made: known by what their recipes say, so that a queue of trainings can be shared and taken up anywhere."""
+"""Runs that another machine has made: known by recipe and texts, so that a queue of trainings can be shared and taken up anywhere."""
 
 import dataclasses
 import hashlib
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.report import Row
-from vaswani_transformer.files.checksums import file_sha256
+from vaswani_transformer.data.sources.corpus import DESCRIPTIVE
 from vaswani_transformer.files.json_files import read_json
 from vaswani_transformer.recipe import Recipe
 
@@ -19,15 +19,14 @@ FINGERPRINT = "recipe_sha256"
 def fingerprint(recipe: Recipe) -> str:
     """SHA-256 of all settings that differ from their defaults, and of all files of the data.
 
-    The name of the recipe and the place of its data do not count. Nor do settings that a later version adds, while they have their
-    defaults. A missing file, or a corpus of the Hub, counts by its name alone.
+    The name of the recipe, the place of its data and what only describes them, such as a licence, do not count. Nor do settings that a
+    later version adds, while they have their defaults. A corpus without files of its own, or without all of them, counts by its settings.
     """
-    said = _said(recipe)
+    said, root = _said(recipe), recipe.data.root
     said.pop("name")
     said["data"].pop("root", None)
     corpora = [corpus for split in recipe.data.by_split.values() for corpus in split]
-    files = [file for corpus in corpora for file in corpus.files(Path(recipe.data.root)).values()]
-    said["files"] = [file_sha256(file) if file.is_file() else None for file in files]
+    said["files"] = [corpus.hashes(root, recipe.columns_of(corpus)) if corpus.has_its_files(root) else None for corpus in corpora]
     return hashlib.sha256(json.dumps(said, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 
 
@@ -50,8 +49,8 @@ def known_runs(files: Iterable[Path]) -> dict[str, Row]:
 
 def _said(value: Any) -> Any:
     if dataclasses.is_dataclass(value):
-        set_ones = {own.name: getattr(value, own.name) for own in dataclasses.fields(value) if getattr(value, own.name) != _default(own)}
-        return {"": type(value).__name__} | {name: _said(each) for name, each in set_ones.items()}
+        counting = [own for own in dataclasses.fields(value) if own.name not in DESCRIPTIVE and getattr(value, own.name) != _default(own)]
+        return {"": type(value).__name__} | {own.name: _said(getattr(value, own.name)) for own in counting}
     if isinstance(value, list | tuple):
         return [_said(each) for each in value]
     if isinstance(value, dict):

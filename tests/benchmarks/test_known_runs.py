@@ -19,7 +19,7 @@ def _fingerprint(*overrides: str) -> str:
     return fingerprint(load_recipe(RECIPE, ["data.root=absent", *overrides]))
 
 
-@pytest.mark.parametrize("override", ["data.root=elsewhere", "name=other", "training.r_drop=0.0", "training.seed=1"])
+@pytest.mark.parametrize("override", ["data.root=elsewhere", "name=other", "data.licence=other", "training.r_drop=0.0", "training.seed=1"])
 def test_place_name_and_defaults_do_not_count(override: str) -> None:
     assert _fingerprint(override) == _fingerprint()
 
@@ -42,7 +42,8 @@ def test_other_texts_count(other: dict[str, str]) -> None:
 def test_the_texts_themselves_count(tmp_path: Path) -> None:
     def found(folder: str, text: str) -> str:
         (tmp_path / folder).mkdir()
-        (tmp_path / folder / "train.lc.norm.tok.de.gz").write_text(text, encoding="utf-8")
+        for language in ("en", "de"):
+            (tmp_path / folder / f"train.lc.norm.tok.{language}.gz").write_text(text, encoding="utf-8")
         return _fingerprint(f"data.root={tmp_path / folder}")
 
     assert found("one", "ein Hund") == found("two", "ein Hund") != found("three", "ein Hut")
