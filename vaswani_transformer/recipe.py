@@ -225,7 +225,7 @@ class TrainingSettings:
     Until then it is the paper's, so a run may be made longer before its cooldown begins. `patience` ends a run without it.
 
     `cooldown_dropout_scale` multiplies all rates of dropout in the updates of the cooldown: those of the model, of adapters, and
-    `word_dropout`. A model too small to learn the sentences by heart ends better with less dropout than it explored with.
+    `word_dropout`.
 
     `parallel_heads` is k, the tokens that the trained model proposes in a step of blockwise parallel decoding: one more than it has heads.
     They are added to the model `init_from`, or trained on where it has them. `fine_tuning.freeze: [backbone]` trains nothing else.

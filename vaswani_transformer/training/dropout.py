@@ -76,6 +76,9 @@ def word_dropout(rate: float, tokenizer: PreTrainedTokenizerBase) -> WordDropout
     return WordDropout(rate, blank, tokenizer.all_special_ids)
 
 
+_NAMES_OF_RATES: dict[type[nn.Module], str] = {nn.Dropout: "p", WordDropout: "rate", VaswaniAttention: "dropout"}
+
+
 class DropoutRates:
     """All rates of dropout below a module: of entries, of attention weights and of words. They can be scaled together."""
 
@@ -95,9 +98,6 @@ class DropoutRates:
         for part, name, rate in self._rates:
             setattr(part, name, factor * rate)
         self._scale = factor
-
-
-_NAMES_OF_RATES: dict[type[nn.Module], str] = {nn.Dropout: "p", WordDropout: "rate", VaswaniAttention: "dropout"}
 
 
 class _Dropout(torch.autograd.Function):

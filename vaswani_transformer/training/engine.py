@@ -250,7 +250,7 @@ class Training:
         outcome.totals.seconds = seconds
         self.state.update += 1
         self.state.learning_rate = outcome.learning_rate
-        self.state.dropout_scale = self.updater.dropout_scale(self.state.update)
+        self.state.dropout_scale = outcome.dropout_scale
         self.state.total.add(outcome.totals)
         self.state.interval.add(outcome.totals)
 

@@ -33,6 +33,7 @@ class UpdateOutcome(NamedTuple):
 
     totals: Totals
     learning_rate: float
+    dropout_scale: float
     gradient_norm: float
     stop_requested: bool
 
@@ -108,7 +109,8 @@ class Updater:
             FloatingPointError: loss or gradients are not finite; weights are as before, and the sentence names the pairs.
             MemoryError: a micro-batch does not fit; weights are as before, and the sentence says how large it is.
         """
-        self.dropout.scale(self.dropout_scale(update))
+        dropout_scale = self.dropout_scale(update)
+        self.dropout.scale(dropout_scale)
         plan = self.stream.update(update - 1)
         totals = self._count(update)
         losses = self._backward(plan, update, totals.target_tokens)
@@ -125,7 +127,7 @@ class Updater:
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         totals.smoothed_loss, totals.plain_loss = (math.fsum(kind) for kind in zip(*by_micro_batch, strict=True))
-        return UpdateOutcome(totals, rate, norm_value, stop)
+        return UpdateOutcome(totals, rate, dropout_scale, norm_value, stop)
 
     def learning_rate(self, update: int) -> float:
         """That of update number `update`: equation 3, times the factor of the cooldown."""
