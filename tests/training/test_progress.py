@@ -62,7 +62,7 @@ def _settings(**changed: Any) -> TrainingSettings:
 def _after_50_updates() -> TrainState:
     """Updates took 1 s each, the validation 20 s, the two savings 4 s each."""
     done = [Validation(40, {"bleu": 1.0, "loss": 5.0})]
-    return TrainState(50, None, Totals(seconds=50.0), Totals(), 70.0, done, [25, 50], saving_seconds=8.0)
+    return TrainState(50, total=Totals(seconds=50.0), seconds=70.0, validations=done, checkpoints=[25, 50], saving_seconds=8.0)
 
 
 def test_time_left_is_that_of_updates_validations_and_savings() -> None:

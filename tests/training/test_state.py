@@ -33,7 +33,15 @@ def _trained(updates: int = 2) -> tuple[_Tied, torch.optim.Adam]:
 
 def _state(update: int = 2) -> TrainState:
     validations = [Validation(1, {"bleu": 30.25, "loss": 2.5}), Validation(2, {"bleu": 0.1 + 0.2, "loss": 2.25})]
-    return TrainState(update, None, Totals(0.1 + 0.2, target_tokens=7), Totals(flops=1e17), 1.5, validations, [1, 2])
+    return TrainState(
+        update,
+        dropout_scale=0.75,
+        total=Totals(0.1 + 0.2, target_tokens=7),
+        interval=Totals(flops=1e17),
+        seconds=1.5,
+        validations=validations,
+        checkpoints=[1, 2],
+    )
 
 
 def test_everything_comes_back(tmp_path: Path) -> None:
