@@ -224,9 +224,6 @@ class TrainingSettings:
     `cooldown_share` is the share of all updates, at their end, over which the learning rate falls linearly to zero (Hägele et al., 2024).
     Until then it is the paper's, so a run may be made longer before its cooldown begins. `patience` ends a run without it.
 
-    `cooldown_dropout_scale` multiplies all rates of dropout in the updates of the cooldown: those of the model, of adapters, and
-    `word_dropout`.
-
     `parallel_heads` is k, the tokens that the trained model proposes in a step of blockwise parallel decoding: one more than it has heads.
     They are added to the model `init_from`, or trained on where it has them. `fine_tuning.freeze: [backbone]` trains nothing else.
 
@@ -268,7 +265,6 @@ class TrainingSettings:
     warmup_updates: int = 4000
     learning_rate_scale: float = 1.0
     cooldown_share: float = 0.0
-    cooldown_dropout_scale: float = 1.0
     initial_scale: float | Literal["deepnorm"] = 1.0
     initial_embedding_scale: float = 1.0
     adam_betas: tuple[float, float] = (0.9, 0.98)
@@ -306,16 +302,6 @@ class TrainingSettings:
         require_above_zero(self, "learning_rate_scale", "initial_embedding_scale", "adam_epsilon", "max_gradient_norm")
         if not 0 <= self.cooldown_share <= 1:
             raise ValueError(f"`cooldown_share` is a share of all updates, from 0 to 1, not {self.cooldown_share}.")
-        if not 0 <= self.cooldown_dropout_scale <= 1:
-            raise ValueError(
-                f"`cooldown_dropout_scale` lowers rates of dropout, so it lies between 0 and 1, not {self.cooldown_dropout_scale}."
-            )
-        if self.cooldown_dropout_scale != 1 and not self.cooldown_share:
-            raise ValueError("`cooldown_dropout_scale` is for the updates of a cooldown, and there are none; set `cooldown_share` above 0.")
-        if self.cooldown_dropout_scale == 0 and self.r_drop:
-            raise ValueError(
-                "`r_drop` compares two passes with different dropout, and `cooldown_dropout_scale: 0` leaves none; raise it above 0."
-            )
         if self.ema_decay is not None and not 0 < self.ema_decay < 1:
             raise ValueError(f"`ema_decay` must lie between 0 and 1 (both excluded), not {self.ema_decay}.")
         if self.initial_scale != "deepnorm":

@@ -6,8 +6,7 @@ from torch import nn
 
 from tests.test_decoding import build_model
 from vaswani_transformer.bare_layers import can_run_bare
-from vaswani_transformer.layers import VaswaniAttention
-from vaswani_transformer.training.dropout import BitDropout, DropoutRates, WordDropout, use_bit_dropout
+from vaswani_transformer.training.dropout import BitDropout, use_bit_dropout
 
 
 def _training(rate: float) -> BitDropout:
@@ -78,21 +77,3 @@ def test_a_search_in_evaluation_may_pass_it_by() -> None:
     use_bit_dropout(model)
     assert can_run_bare(model.eval())
     assert not can_run_bare(model.train())
-
-
-def test_all_rates_are_scaled_together() -> None:
-    model = build_model(dropout=0.4, attention_dropout=0.2, activation_dropout=0.1)
-    use_bit_dropout(model)
-    module = nn.ModuleList([model, WordDropout(0.3, blank_id=0), nn.Dropout(0.05)])
-
-    def rates() -> set[float]:
-        drawn = {part.p for part in module.modules() if isinstance(part, nn.Dropout)}
-        return drawn | {part.dropout for part in model.modules() if isinstance(part, VaswaniAttention)} | {module[1].rate}
-
-    at_first = rates()
-    assert at_first == {0.4, 0.2, 0.1, 0.3, 0.05}
-    scaled = DropoutRates(module)
-    scaled.scale(0.5)
-    assert rates() == {rate / 2 for rate in at_first}
-    scaled.scale(1.0)
-    assert rates() == at_first

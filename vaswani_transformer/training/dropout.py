@@ -12,7 +12,6 @@ from torch.autograd.function import once_differentiable
 from transformers import PreTrainedTokenizerBase
 
 from ..bare_layers import replaceable
-from ..layers import VaswaniAttention
 
 _LEVELS = 2**16
 """The number of values of 16 random bits."""
@@ -74,30 +73,6 @@ def word_dropout(rate: float, tokenizer: PreTrainedTokenizerBase) -> WordDropout
     """Word dropout for a tokenizer: its `<unk>`, or `<pad>` where it has none, takes the place of tokens that are not special."""
     blank = tokenizer.unk_token_id if tokenizer.unk_token_id is not None else tokenizer.pad_token_id
     return WordDropout(rate, blank, tokenizer.all_special_ids)
-
-
-_NAMES_OF_RATES: dict[type[nn.Module], str] = {nn.Dropout: "p", WordDropout: "rate", VaswaniAttention: "dropout"}
-
-
-class DropoutRates:
-    """All rates of dropout below a module: of entries, of attention weights and of words. They can be scaled together."""
-
-    def __init__(self, module: nn.Module) -> None:
-        """`module` has the rates that a scale of 1 stands for."""
-        self._rates: list[tuple[nn.Module, str, float]] = []
-        self._scale = 1.0
-        for part in module.modules():
-            for kind, name in _NAMES_OF_RATES.items():
-                if isinstance(part, kind):
-                    self._rates.append((part, name, getattr(part, name)))
-
-    def scale(self, factor: float) -> None:
-        """Let every rate be `factor` times what it was at first."""
-        if factor == self._scale:
-            return
-        for part, name, rate in self._rates:
-            setattr(part, name, factor * rate)
-        self._scale = factor
 
 
 class _Dropout(torch.autograd.Function):

@@ -151,7 +151,7 @@ class Training:
             )
         if found is not None:
             scale = load_state(found, self.state, self.trained, self.adam, self.average)
-            self._require_same_schedule()
+            self._require_same_rate()
             self.updater.stream.restore(self.state.epoch_starts)
             if self.accelerator.scaler is not None:
                 self.accelerator.scaler.load_state_dict(scale)
@@ -165,8 +165,8 @@ class Training:
         if found is not None:
             self.progress.say(f"Resuming after update {self.state.update}, from {found}")
 
-    def _require_same_schedule(self) -> None:
-        """A recipe may end otherwise, but only as long as no update that is done would have had another learning rate or dropout."""
+    def _require_same_rate(self) -> None:
+        """A recipe may be made longer or shorter, but only as long as no update that is done would have had another learning rate."""
         update = self.state.update
         recorded, planned = self.state.learning_rate, self.updater.learning_rate(update)
         if recorded is not None and recorded != planned:
@@ -174,11 +174,6 @@ class Training:
                 f"Update {update} of {self.run.path} was done with a learning rate of {recorded:.3g}, and this recipe gives it "
                 f"{planned:.3g}; set `training.updates` and `training.cooldown_share` back, or so that the cooldown begins later, or "
                 "choose another folder."
-            )
-        if (done := self.state.dropout_scale) != (wanted := self.updater.dropout_scale(update)):
-            raise ValueError(
-                f"Update {update} of {self.run.path} was done with rates of dropout times {done:g}, and this recipe gives it {wanted:g} "
-                "times; set `training.cooldown_dropout_scale` back, or choose another folder."
             )
 
     def go_on(self) -> bool:
@@ -250,7 +245,6 @@ class Training:
         outcome.totals.seconds = seconds
         self.state.update += 1
         self.state.learning_rate = outcome.learning_rate
-        self.state.dropout_scale = outcome.dropout_scale
         self.state.total.add(outcome.totals)
         self.state.interval.add(outcome.totals)
 

@@ -35,10 +35,9 @@ from .initialisation import write_initial_model
 
 _FREE = (
     "name", "data.root", "data.licence", "data.distillation.teacher", "search", "validation", "training.updates", "training.epochs",
-    "training.cooldown_share", "training.cooldown_dropout_scale", "training.log_every", "training.validate_every",
-    "training.checkpoint_every", "training.average_checkpoints", "training.keep_last_checkpoints",
-    "training.keep_best_checkpoints", "training.best_checkpoint_metric", "training.patience", "training.trackers",
-    "training.gradient_checkpointing", "training.compile",
+    "training.cooldown_share", "training.log_every", "training.validate_every", "training.checkpoint_every", "training.average_checkpoints",
+    "training.keep_last_checkpoints", "training.keep_best_checkpoints", "training.best_checkpoint_metric", "training.patience",
+    "training.trackers", "training.gradient_checkpointing", "training.compile",
 )  # fmt: skip
 """Settings that may change when a run resumes: they decide how long it trains, what is validated and kept, or how much memory and time it
 takes, but not what an update computes. Of a corpus, those of `DESCRIPTIVE` may change, too, and of a teacher its

@@ -63,8 +63,6 @@ class TrainState:
     """Updates done."""
     learning_rate: float | None = None
     """That of the last update; `None` before the first, and in states from before it was saved."""
-    dropout_scale: float = 1.0
-    """Likewise, what all rates of dropout were multiplied by."""
     total: Totals = field(default_factory=Totals)
     interval: Totals = field(default_factory=Totals)
     """Sums since the last record in the log."""

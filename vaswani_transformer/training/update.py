@@ -20,7 +20,6 @@ from ..data.encoding import EncodedCorpus, TokenPairs
 from ..data.noise import NoisedCorpus
 from ..recipe import Recipe
 from .cost import training_flops
-from .dropout import DropoutRates
 from .interruption import Interruption
 from .loss import target_positions
 from .optimization import clip_gradients, cooldown, gradient_norm, learning_rate, set_learning_rate
@@ -33,7 +32,6 @@ class UpdateOutcome(NamedTuple):
 
     totals: Totals
     learning_rate: float
-    dropout_scale: float
     gradient_norm: float
     stop_requested: bool
 
@@ -79,7 +77,6 @@ class Updater:
         """Of the map of a model without a decoder; one that marks answers has a score for each position."""
         self.marks_answers = recipe.marks_answers
         self.passes = 2 if recipe.training.r_drop else 1
-        self.dropout = DropoutRates(module)
         batching = recipe.batching
         self.drawn = drawn
         self.stream = BatchStream(
@@ -109,8 +106,6 @@ class Updater:
             FloatingPointError: loss or gradients are not finite; weights are as before, and the sentence names the pairs.
             MemoryError: a micro-batch does not fit; weights are as before, and the sentence says how large it is.
         """
-        dropout_scale = self.dropout_scale(update)
-        self.dropout.scale(dropout_scale)
         plan = self.stream.update(update - 1)
         totals = self._count(update)
         losses = self._backward(plan, update, totals.target_tokens)
@@ -127,20 +122,13 @@ class Updater:
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         totals.smoothed_loss, totals.plain_loss = (math.fsum(kind) for kind in zip(*by_micro_batch, strict=True))
-        return UpdateOutcome(totals, rate, dropout_scale, norm_value, stop)
+        return UpdateOutcome(totals, rate, norm_value, stop)
 
     def learning_rate(self, update: int) -> float:
         """That of update number `update`: equation 3, times the factor of the cooldown."""
         settings = self.settings
         rate = learning_rate(update, self.config.d_model, settings.warmup_updates, settings.learning_rate_scale)
-        return rate * self._cooldown(update)
-
-    def dropout_scale(self, update: int) -> float:
-        """What all rates of dropout are multiplied by in update number `update`."""
-        return self.settings.cooldown_dropout_scale if self._cooldown(update) < 1 else 1.0
-
-    def _cooldown(self, update: int) -> float:
-        return cooldown(update, self.settings.total_updates, self.settings.cooldown_share)
+        return rate * cooldown(update, settings.total_updates, settings.cooldown_share)
 
     def _backward(self, plan: list[np.ndarray], update: int, target_tokens: int) -> Tensor:
         """Accumulate gradients over this rank's micro-batches; return both losses of each, [M, 2], zero where another rank computes it."""
