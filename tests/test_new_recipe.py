@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 
 from vaswani_transformer.data.builtin.corpus import builtin_pairs
 from vaswani_transformer.data.sources.lines import LinesCorpus
@@ -28,7 +29,7 @@ def lines_of(path: Path) -> list[str]:
 
 def test_two_files_become_a_recipe_with_sets_of_its_own(tmp_path: Path) -> None:
     train = write_lines(tmp_path, "a", [*PAIRS, *PAIRS[:50], ("", "nichts")])
-    path, found = write_new_recipe("my", train, folder=tmp_path)
+    path, _, found = write_new_recipe("my", train, folder=tmp_path)
     recipe = load_recipe(path)
     assert (recipe.name, recipe.languages) == ("my", ("en", "de"))
     assert recipe.data.train == (LinesCorpus(source="a.en.gz", target="a.de.gz"),)
@@ -46,28 +47,43 @@ def test_two_files_become_a_recipe_with_sets_of_its_own(tmp_path: Path) -> None:
 def test_given_sets_are_taken_and_kept_out_of_training(tmp_path: Path) -> None:
     train = write_lines(tmp_path, "a", PAIRS)
     dev, test = write_lines(tmp_path, "dev", PAIRS[:20]), write_lines(tmp_path, "test", PAIRS[20:30])
-    path, found = write_new_recipe("my", train, validation=dev, test=test, folder=tmp_path)
+    path, _, found = write_new_recipe("my", train, validation=dev, test=test, folder=tmp_path)
     assert found.cleaning.dropped["held_out"] == 30 and found.held_out == []
     data = load_recipe(path).data
     assert data.validation == LinesCorpus(source="dev.en.gz", target="dev.de.gz")
-    assert sorted(file.name for file in tmp_path.glob("my.*")) == ["my.yaml"]
+    assert sorted(file.name for file in tmp_path.glob("my*")) == ["my.yaml", "my_distilled.yaml"]
+
+
+def test_a_second_recipe_goes_on_with_the_first_ones_model_and_its_corpora(tmp_path: Path) -> None:
+    first, second, _ = write_new_recipe("my", write_lines(tmp_path, "a", PAIRS), folder=tmp_path, licence="cc0-1.0")
+    assert second == tmp_path / "my_distilled.yaml"
+    text, (one, two) = second.read_text(encoding="utf-8"), (yaml.safe_load(path.read_text(encoding="utf-8")) for path in (first, second))
+    assert two["data"].pop("distillation") == {
+        "teacher": "runs/my/averaged", "num_beams": 5, "best": 5, "closest": True, "keep_original": True, "dtype": "bfloat16",
+    }  # fmt: skip
+    assert (two["name"], two["init_from"], two["tokenizer"]) == ("my_distilled", "runs/my/averaged", {"method": "keep"})
+    assert [two[key] for key in ("source_language", "target_language", "data", "batching", "validation")] == [
+        one[key] for key in ("source_language", "target_language", "data", "batching", "validation")
+    ]
+    assert "initial_scale" in one["training"] and "initial_scale" not in two["training"]
+    assert "# First `vaswani train my.yaml`" in text and "{" not in text.replace("{format: lines", "").replace("cc0-1.0", "")
 
 
 def test_one_file_with_both_languages(tmp_path: Path) -> None:
     rows = "".join(f"{source};{target}\n" for source, target in [("en", "de"), *PAIRS[:60]])
     (tmp_path / "pairs.csv").write_text(rows, encoding="utf-8")
-    path, _ = write_new_recipe("my", Files("pairs.csv"), ("en", "de"), folder=tmp_path)
+    path, *_ = write_new_recipe("my", Files("pairs.csv"), ("en", "de"), folder=tmp_path)
     assert load_recipe(path).data.train == (TableCorpus(path="pairs.csv"),)
 
 
 def test_the_licence_goes_into_the_recipe(tmp_path: Path) -> None:
-    path, _ = write_new_recipe("my", write_lines(tmp_path, "a", PAIRS), folder=tmp_path, licence="CC BY: mine")
+    path, *_ = write_new_recipe("my", write_lines(tmp_path, "a", PAIRS), folder=tmp_path, licence="CC BY: mine")
     assert load_recipe(path).data.licences.stated == ["CC BY: mine"]
 
 
 def test_text_in_tokens_is_marked(tmp_path: Path) -> None:
     apart = [tuple(side.replace(".", " .").replace(",", " ,") for side in pair) for pair in PAIRS]
-    path, _ = write_new_recipe("my", write_lines(tmp_path, "a", [(s, t) for s, t in apart]), folder=tmp_path)
+    path, *_ = write_new_recipe("my", write_lines(tmp_path, "a", [(s, t) for s, t in apart]), folder=tmp_path)
     data = load_recipe(path).data
     assert all(corpus.tokenized for corpora in data.by_split.values() for corpus in corpora)
 
@@ -75,6 +91,7 @@ def test_text_in_tokens_is_marked(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "train", "error", "message"),
     [
+        ("second", Files("a.en.gz", "a.de.gz"), FileExistsError, r"second_distilled\.yaml is there already; choose another name"),
         ("../my", Files("a.en.gz", "a.de.gz"), ValueError, "is no name for a recipe"),
         ("taken", Files("a.en.gz", "a.de.gz"), FileExistsError, r"taken\.yaml is there already; choose another name"),
         ("my", Files("a.en.gz"), ValueError, r"ending of a\.en\.gz tells no format that holds both languages; give --target"),
@@ -86,7 +103,8 @@ def test_text_in_tokens_is_marked(tmp_path: Path) -> None:
 def test_what_cannot_become_a_recipe_is_told(tmp_path: Path, name: str, train: Files, error: type[Exception], message: str) -> None:
     write_lines(tmp_path, "a", PAIRS)
     write_lines(tmp_path, "few", PAIRS[:10])
-    (tmp_path / "taken.yaml").touch()
+    for file in ("taken.yaml", "second_distilled.yaml"):
+        (tmp_path / file).touch()
     before = sorted(tmp_path.iterdir())
     with pytest.raises(error, match=message):
         write_new_recipe(name, train, folder=tmp_path)
@@ -98,12 +116,16 @@ def test_an_ending_that_tells_no_format_is_told(tmp_path: Path) -> None:
         write_new_recipe("my", Files("pairs.doc"), ("en", "de"), folder=tmp_path)
 
 
-def test_three_commands_lead_from_two_files_to_a_translation(tmp_path: Path, run_python: Callable[..., None]) -> None:
+def test_two_files_lead_to_a_model_that_taught_itself_and_translates(tmp_path: Path, run_python: Callable[..., None]) -> None:
     write_lines(tmp_path, "a", PAIRS)
     run_python(tmp_path, "-m", "vaswani_transformer", "new", "my", "--source", "a.en.gz", "--target", "a.de.gz")
     small = ["updates=4", "checkpoint_every=2", "validate_every=4", "average_checkpoints=2", "precision=float32"]
     settings = [word for setting in small for word in ("--set", f"training.{setting}")]
     run_python(tmp_path, "-m", "vaswani_transformer", "train", "my.yaml", *settings)
+    teacher = [word for setting in ("num_beams=1", "best=1", "closest=false") for word in ("--set", f"data.distillation.{setting}")]
+    run_python(
+        tmp_path, "-m", "vaswani_transformer", "train", "my_distilled.yaml", *settings, *teacher, "--set", "training.warmup_updates=2"
+    )
     (tmp_path / "in.txt").write_text("The dog sleeps.\n", encoding="utf-8")
-    run_python(tmp_path, "-m", "vaswani_transformer", "translate", "runs/my/averaged", "--input", "in.txt", "--output", "out.txt")
+    run_python(tmp_path, "-m", "vaswani_transformer", "translate", "runs/my_distilled/averaged", "--input", "in.txt", "--output", "out.txt")
     assert len((tmp_path / "out.txt").read_text(encoding="utf-8").splitlines()) == 1

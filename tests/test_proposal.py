@@ -32,6 +32,27 @@ def test_captions_get_the_settings_of_the_recipe_for_multi30k() -> None:
     assert found.vocab_size == pytest.approx(10_000, rel=0.02)
 
 
+def test_captions_get_the_second_run_of_the_recipe_for_multi30k() -> None:
+    second, shipped = propose(corpus(29_000, 12)).second, load_recipe(find_recipe("multi30k_en_de_raw_distilled"))
+    assert second is not None
+    assert second.updates == pytest.approx(shipped.training.updates, rel=0.03)
+    assert second.warmup_updates == pytest.approx(shipped.training.warmup_updates, rel=0.03)
+    assert second.learning_rate_scale == pytest.approx(shipped.training.learning_rate_scale, rel=0.03)
+    assert (second.dropout, second.cooldown_share) == (shipped.model["dropout"], shipped.training.cooldown_share)
+
+
+def test_only_what_was_tried_gets_a_second_run() -> None:
+    assert [propose(corpus(pairs, 15)).second is not None for pairs in (20, 99_999, 100_000, 4_500_000)] == [True, True, False, False]
+
+
+@pytest.mark.parametrize("pairs", [20, 300, 3_000, 60_000])
+def test_the_parts_of_a_second_run_fit_each_other(pairs: int) -> None:
+    second = propose(corpus(pairs, 15)).second
+    assert second is not None
+    assert 1 <= second.warmup_updates < second.updates * (1 - second.cooldown_share) + 1
+    assert second.validate_every % second.checkpoint_every == 0 and second.validate_every <= second.updates
+
+
 def test_wmt_gets_the_papers_base_model() -> None:
     found = propose(corpus(4_500_000, 25, different=300_000))
     assert (found.size.model, found.size.batch_tokens, found.updates) == ({"preset": "base"}, 25_000, 100_000)

@@ -1,10 +1,10 @@
-"""From a corpus to its first recipe: look at it, hold out what validation and test need, write both beside each other."""
+"""From a corpus to its first recipes: look at it, hold out what validation and test need, write all of it side by side."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -20,17 +20,12 @@ _SHARE_HELD_OUT = 30
 _FEWEST_PAIRS = 20
 _NO_LANGUAGES = (".txt", ".tsv", ".csv", ".tmx", ".zip")
 
-_RECIPE = """\
-# {source_language} to {target_language}, from {files}.
-# Change what you like; `vaswani check {name}.yaml` tells what a change means.
-#
-# {read:,} pairs were read. {kept}
-# {source_language}: {source_lengths}
-# {target_language}: {target_lengths}
-name: {name}
+_LANGUAGES = """\
 source_language: {source_code}
 target_language: {target_code}
+"""
 
+_CORPORA = """\
 data:
   licence: {licence} # that of the text; each entry of `train` may name its own, and its `attribution`: the card puts them together
   train:
@@ -40,31 +35,79 @@ data:
   test:
     # {test_remark}
     {name}_test: {test}
+"""
 
-tokenizer:
-  vocab_size: {vocab_size} # the text has {different:,} different words; more entries need more text
-
-model: # {reason}
-{model}
-
+_BATCHING = """\
 batching: # tokens of an update, over all devices
   source_tokens: {batch_tokens}
   target_tokens: {batch_tokens}{micro_batches}
   mixed_lengths: true # short and long sentences in every update
   max_sentence_tokens: {max_sentence_tokens} # 99.9 % of the sentences have at most {longest} words
+"""
 
-training:
-  updates: {updates} # {rounds:.0f} times an estimated {tokens:,} tokens; `epochs:` may stand here instead
-  warmup_updates: {warmup_updates}
-  learning_rate_scale: {learning_rate_scale} # the paper's schedule, scaled to a peak of {peak_rate:.1e}{more}
-  validate_every: {validate_every}
-  checkpoint_every: {checkpoint_every}
-  average_checkpoints: {average} # {averaged}
+_PRECISION = """\
   precision: bfloat16 # weights stay in float32; set float32 where the processor has no bfloat16
 
 validation:
   sentences: 200 # BLEU during training is a look; the test set gives the score
 """
+
+_RECIPE = f"""\
+# {{source_language}} to {{target_language}}, from {{files}}.
+# Change what you like; `vaswani check {{name}}.yaml` tells what a change means.
+#
+# {{read:,}} pairs were read. {{kept}}
+# {{source_language}}: {{source_lengths}}
+# {{target_language}}: {{target_lengths}}
+name: {{name}}
+{_LANGUAGES}
+{_CORPORA}
+tokenizer:
+  vocab_size: {{vocab_size}} # the text has {{different:,}} different words; more entries need more text
+
+model: # {{reason}}
+{{model}}
+
+{_BATCHING}
+training:
+  updates: {{updates}} # {{rounds:.0f}} times an estimated {{tokens:,}} tokens; `epochs:` may stand here instead
+  warmup_updates: {{warmup_updates}}
+  learning_rate_scale: {{learning_rate_scale}} # the paper's schedule, scaled to a peak of {{peak_rate:.1e}}{{more}}
+  validate_every: {{validate_every}}
+  checkpoint_every: {{checkpoint_every}}
+  average_checkpoints: {{average}} # {{averaged}}
+{_PRECISION}"""
+
+_DISTILLED = f"""\
+# {{name}} taught by itself: it goes on with its text and with its own translations of that text, which are easier to learn.
+# First `vaswani train {{name}}.yaml`, which is both the teacher and where this run starts. On captions,
+# as many updates more on the text alone gained less.
+name: {{name}}_distilled
+{_LANGUAGES}init_from: runs/{{name}}/averaged
+
+{_CORPORA}  distillation:
+    teacher: runs/{{name}}/averaged
+    num_beams: 5
+    best: 5
+    closest: true # of five translations the one nearest to the reference
+    keep_original: true # references and translations together
+    dtype: bfloat16 # what the teacher computes in; leave it out where the processor has no bfloat16
+
+tokenizer:
+  method: keep
+
+model:
+  dropout: {{second.dropout}} # there is more to learn than before, and less time
+
+{_BATCHING}
+training:
+  updates: {{second.updates}}
+  warmup_updates: {{second.warmup_updates}}
+  learning_rate_scale: {{second.learning_rate_scale}} # the paper's schedule, scaled to a peak of {{second.peak_rate:.1e}}{{more}}
+  validate_every: {{second.validate_every}}
+  checkpoint_every: {{second.checkpoint_every}}
+  average_checkpoints: 1 # behind a cooldown, the last is best
+{_PRECISION}"""
 
 
 @dataclass(frozen=True)
@@ -90,6 +133,15 @@ class Files:
         return {"format": self.format or _format_of(self.source), "path": self.source} | {k: v for k, v in named.items() if v is not None}
 
 
+class NewRecipe(NamedTuple):
+    """What was written and counted."""
+
+    path: Path
+    distilled: Path | None
+    """The recipe of a second run on the model's own translations, where such a run is known to help."""
+    found: Survey
+
+
 def write_new_recipe(
     name: str,
     train: Files,
@@ -98,8 +150,10 @@ def write_new_recipe(
     test: Files | None = None,
     folder: Path = Path(),
     licence: str = "unknown",
-) -> tuple[Path, Survey]:
+) -> NewRecipe:
     """Look at a corpus and write `NAME.yaml`, and where they are not given the files of a validation and a test set.
+
+    For a small corpus, `NAME_distilled.yaml` goes on from the model of the first.
 
     Args:
         name: of the recipe and its files.
@@ -109,9 +163,6 @@ def write_new_recipe(
         test: pairs for the score; likewise.
         folder: where the recipe goes, and where relative names of files start.
         licence: of the training text, such as "cc-by-4.0".
-
-    Returns:
-        The recipe's file, and what was counted.
 
     Raises:
         FileExistsError: a file of that name is there already.
@@ -126,8 +177,8 @@ def write_new_recipe(
     given = {part: files.as_tree() for part, files in (("validation", validation), ("test", test)) if files is not None}
     missing = [part for part in ("validation", "test") if part not in given]
     written = {part: tuple(f"{name}.{part}.{language}" for language in pair) for part in missing}
-    path = folder / f"{name}.yaml"
-    _refuse_to_replace(path, *(folder / file for files in written.values() for file in files))
+    path, distilled = folder / f"{name}.yaml", folder / f"{name}_distilled.yaml"
+    _refuse_to_replace(path, distilled, *(folder / file for files in written.values() for file in files))
     corpus, known = parse_corpus(tree), [parse_corpus(tree) for tree in given.values()]
     held_out = [sentence for other in known for sentence in other.pairs(folder, pair)]
     each = _held_out_pairs(corpus, folder, pair) if missing else 0
@@ -139,8 +190,14 @@ def write_new_recipe(
     for number, (part, files) in enumerate(written.items()):
         _write_pairs(folder, files, found.held_out[number * each : (number + 1) * each])
         given[part] = {"format": "lines", "source": files[0], "target": files[1]}
-    write_text(path, _text(name, pair, tree, given, missing, found, propose(found), licence))
-    return path, found
+    settings = propose(found)
+    values = _values(name, pair, tree, given, missing, found, settings, licence)
+    write_text(path, _RECIPE.format(**values, more=_more(settings.size.more)))
+    if (second := settings.second) is None:
+        return NewRecipe(path, None, found)
+    kept = {key: value for key, value in settings.size.more.items() if key != "initial_scale"} | {"cooldown_share": second.cooldown_share}
+    write_text(distilled, _DISTILLED.format(**values, second=second, more=_more(kept)))
+    return NewRecipe(path, distilled, found)
 
 
 def _refuse_to_replace(*files: Path) -> None:
@@ -176,7 +233,12 @@ def _write_pairs(folder: Path, files: tuple[str, ...], pairs: Sequence[SentenceP
         write_text(folder / file, "".join(" ".join(str(pair[side]).split("\n")) + "\n" for pair in pairs))
 
 
-def _text(
+def _more(settings: Mapping[str, float]) -> str:
+    """Lines of `training`, each with its reason."""
+    return "".join(f"\n  {key}: {value} # {REASONS[key]}" for key, value in settings.items())
+
+
+def _values(
     name: str,
     languages: tuple[str, str],
     train: dict[str, Any],
@@ -185,8 +247,8 @@ def _text(
     found: Survey,
     settings: Proposal,
     licence: str,
-) -> str:
-    """The recipe. Whatever a comment says was counted."""
+) -> dict[str, Any]:
+    """What the recipes say. Whatever a comment says was counted."""
     size, sides = settings.size, (found.source, found.target)
     tokenized = {"tokenized": True} if all(side.is_tokenized for side in sides) else {}
     note = "chosen from the training pairs by a hash of the source; cleaning keeps these sources out of training"
@@ -196,9 +258,8 @@ def _text(
         "model": "\n".join(f"  {key}: {value}" for key, value in size.model.items()),
         "micro_batches": f"\n  micro_batches: {size.micro_batches} # each of sentences of about one length; more need less memory",
         "averaged": f"the last {size.averaged_share:.1%} of the training" if size.average > 1 else "behind a cooldown, the last is best",
-        "more": "".join(f"\n  {key}: {value} # {REASONS[key]}" for key, value in size.more.items()),
     }
-    return _RECIPE.format(
+    return dict(
         name=name,
         files=_named(train),
         read=found.cleaning.pairs_in,
@@ -215,7 +276,7 @@ def _text(
         rounds=settings.rounds,
         **corpora,
         **remarks,
-        **size._asdict() | {key: value for key, value in vars(settings).items() if key != "size"} | written,
+        **{key: value for key, value in (size._asdict() | vars(settings)).items() if key not in ("size", "more")} | written,
     )
 
 

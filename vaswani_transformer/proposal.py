@@ -33,6 +33,8 @@ class Size(NamedTuple):
     d_model: int
     more: Mapping[str, float] = MappingProxyType({})
     """Other settings of `training`, each for one of the `REASONS`."""
+    teaches_itself: bool = False
+    """Whether a second run on the model's own translations is known to help."""
 
 
 REASONS = {
@@ -58,6 +60,7 @@ _CAPTIONS = Size(
     averaged_share=0.0125,
     d_model=128,
     more=_OFTEN_SEEN,
+    teaches_itself=True,
 )
 _SIZES = [
     _CAPTIONS,
@@ -69,6 +72,7 @@ _SIZES = [
         average=10,
         averaged_share=0.25,
         more={"initial_scale": 0.5},
+        teaches_itself=False,
     ),
     Size(250_000, "as fairseq's for IWSLT 2014", {**_IWSLT, "dropout": 0.3}, 8192, 2, 60_000, 4000, 5e-4, 10, 0.25, 512),
     Size(1_500_000, "the paper's base model", {"preset": "base"}, 25_000, 8, 100_000, 4000, 512**-0.5 * 4000**-0.5, 5, 0.075, 512),
@@ -76,6 +80,19 @@ _SIZES = [
 
 _EPOCHS = 75
 """So often do the 8,000 updates of the recipe for Multi30k go through its captions."""
+
+
+class SecondRun(NamedTuple):
+    """How a model goes on with the references and with its own translations of their sources, as `multi30k_en_de_raw_distilled` does."""
+
+    updates: int
+    warmup_updates: int
+    learning_rate_scale: float
+    checkpoint_every: int
+    validate_every: int
+    peak_rate: float = 1.6e-3
+    dropout: float = 0.15
+    cooldown_share: float = 0.8
 
 
 @dataclass(frozen=True)
@@ -98,6 +115,16 @@ class Proposal:
         """How often the estimated tokens fit into the training."""
         return self.updates * self.size.batch_tokens / self.tokens
 
+    @property
+    def second(self) -> SecondRun | None:
+        """What follows the run; `None` where nothing is known to help."""
+        if not self.size.teaches_itself:
+            return None
+        updates = _rounded(0.22 * self.updates)
+        warmup, every = updates // 5, max(updates // 35, 1)
+        scale = _scale(SecondRun._field_defaults["peak_rate"], self.size.d_model, warmup)
+        return SecondRun(updates, warmup, scale, checkpoint_every=every, validate_every=5 * every)
+
 
 def propose(survey: Survey) -> Proposal:
     """Settings that fit what `survey` has counted."""
@@ -116,11 +143,16 @@ def propose(survey: Survey) -> Proposal:
         tokens=tokens,
         updates=updates,
         warmup_updates=warmup,
-        learning_rate_scale=round(size.peak_rate * (size.d_model * warmup) ** 0.5, 3),
+        learning_rate_scale=_scale(size.peak_rate, size.d_model, warmup),
         average=average,
         checkpoint_every=checkpoint_every,
         validate_every=checkpoint_every * max(updates // (16 * checkpoint_every), 1),
     )
+
+
+def _scale(peak_rate: float, d_model: int, warmup_updates: int) -> float:
+    """What equation 3 is multiplied by, so that its peak is `peak_rate`."""
+    return round(peak_rate * (d_model * warmup_updates) ** 0.5, 3)
 
 
 def _vocabulary(survey: Survey) -> int:

@@ -35,7 +35,7 @@ def _state(update: int = 2) -> TrainState:
     validations = [Validation(1, {"bleu": 30.25, "loss": 2.5}), Validation(2, {"bleu": 0.1 + 0.2, "loss": 2.25})]
     return TrainState(
         update,
-        dropout_scale=0.75,
+        learning_rate=1e-3,
         total=Totals(0.1 + 0.2, target_tokens=7),
         interval=Totals(flops=1e17),
         seconds=1.5,
