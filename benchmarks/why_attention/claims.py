@@ -50,9 +50,7 @@ SOURCES = {
     "table_2": Source(("table_2/results.json",), "python -m benchmarks.table_2"),
     "variations": Source(("table_3/results.json",), "python -m benchmarks.variations multi30k_en_de"),
     "longer_texts": Source(("longer_texts/results.json",), "python -m benchmarks.longer_texts"),
-    "architectures": Source(
-        ("recurrent_and_convolutional/results.json", "architectures/results.json"), "python -m benchmarks.architectures multi30k_en_de"
-    ),
+    "architectures": Source(("architectures/results.json",), "python -m benchmarks.architectures multi30k_en_de"),
     "heads": Source(("heads/heads.json", "multi30k_en_de/heads.json"), "vaswani heads runs/multi30k_en_de"),
     "dependencies": Source(
         ("heads/figures.json", "multi30k_en_de/figures/figures.json"),

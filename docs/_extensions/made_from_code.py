@@ -68,7 +68,7 @@ def layers() -> list[list[tuple[str, ...]]]:
 
 
 class Measured(SphinxDirective):
-    """`{measured} NAME`: the table and the picture that a benchmark left, kept as `_static/NAME.md` and `_static/NAME.png`."""
+    """`{measured} NAME`: the table and the picture that a benchmark left, kept in the folder `measured/NAME`."""
 
     required_arguments = 1
 
@@ -77,12 +77,12 @@ class Measured(SphinxDirective):
 
     def parts(self, name: str) -> Iterator[str]:
         """In Markdown; without a table, a sentence that says so."""
-        table, picture = (Path(self.env.srcdir) / "_static" / f"{name}{ending}" for ending in (".md", ".png"))
+        table, picture = (Path(self.env.srcdir) / "measured" / name / f"table{ending}" for ending in (".md", ".png"))
         for file in (table, picture):
             self.env.note_dependency(str(file))
         yield table.read_text(encoding="utf-8") if table.is_file() else "*Not measured yet: run the command above.*"
         if picture.is_file():
-            yield f"![The same as a picture](_static/{picture.name})"
+            yield f"![The same as a picture](measured/{name}/{picture.name})"
 
 
 class Layers(SphinxDirective):
