@@ -22,7 +22,7 @@ from vaswani_transformer.shipped_recipes import find_recipe
 
 NOT_OURS = {"git", "cd", "source", "pip", "hf", "export", "pre-commit", "optimum-cli", "sbatch"}
 """Commands of other programs, which a document may name and which need a network or a cluster, or change the shell."""
-WRITTEN_BY_THE_READER = {"RECIPE", "my_pair.yaml", "my_task.yaml"}
+WRITTEN_BY_THE_READER = {"RECIPE", "my_pair.yaml", "my_pair_distilled.yaml", "my_task.yaml"}
 
 
 @cache
