@@ -87,12 +87,12 @@ class SecondRun(NamedTuple):
 
     updates: int
     warmup_updates: int
+    peak_rate: float
     learning_rate_scale: float
+    cooldown_share: float
+    dropout: float
     checkpoint_every: int
     validate_every: int
-    peak_rate: float = 1.6e-3
-    dropout: float = 0.15
-    cooldown_share: float = 0.8
 
 
 @dataclass(frozen=True)
@@ -121,9 +121,17 @@ class Proposal:
         if not self.size.teaches_itself:
             return None
         updates = _rounded(0.22 * self.updates)
-        warmup, every = updates // 5, max(updates // 35, 1)
-        scale = _scale(SecondRun._field_defaults["peak_rate"], self.size.d_model, warmup)
-        return SecondRun(updates, warmup, scale, checkpoint_every=every, validate_every=5 * every)
+        warmup, peak_rate, every = updates // 5, 1.6e-3, max(updates // 35, 1)
+        return SecondRun(
+            updates=updates,
+            warmup_updates=warmup,
+            peak_rate=peak_rate,
+            learning_rate_scale=_scale(peak_rate, self.size.d_model, warmup),
+            cooldown_share=0.8,
+            dropout=0.15,
+            checkpoint_every=every,
+            validate_every=5 * every,
+        )
 
 
 def propose(survey: Survey) -> Proposal:
