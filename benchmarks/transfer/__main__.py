@@ -1,6 +1,6 @@
 """Train each task from scratch and from other models, with all of its training examples and with few, and compare.
 
-    python -m benchmarks.transfer sst2 trec ewt_upos wnut17 aeslc scitldr fine_tune_lafand_en_sw \\
+    python -m benchmarks.transfer sst2 trec ewt_upos wnut17 aeslc scitldr lafand_en_sw \\
         --from masking=runs/pretrain_masking/averaged denoising=runs/pretrain_denoising/averaged translator=runs/docs_en_de/averaged \\
         --fresh masking --shares 1 0.1 0.01 --seeds 1 2 3 --first-seed-only aeslc --set trec:data.root=data/trec --output runs/transfer
 

@@ -163,8 +163,8 @@ def draw(results: Results, picture: Path) -> None:
     tasks = grouped(rows, "task")
     if not tasks:
         return
-    columns = min(_COLUMNS, len(tasks))
-    lines = -(-len(tasks) // columns)
+    lines = -(-len(tasks) // _COLUMNS)
+    columns = -(-len(tasks) // lines)  # four panels stand two by two
     figure = Figure(figsize=(4.2 * columns, 0.7 + 3.1 * lines), dpi=150, layout="constrained")
     FigureCanvasAgg(figure)
     panels: list[Axes] = list(figure.subplots(lines, columns, squeeze=False).flat)
