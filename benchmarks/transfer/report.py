@@ -75,6 +75,11 @@ def _names(results: Results) -> list[str]:
 
 def _how(results: Results) -> str:
     seeds = ", ".join(map(str, results["seeds"]))
+    spread = (
+        f"mean and standard deviation over the seeds {seeds}, which draw the examples, too, and in parentheses the mean difference"
+        if len(results["seeds"]) > 1
+        else f"one training each, with seed {seeds}, which draws the examples, too, and in parentheses the difference"
+    )
     rates = [f"{rate:g}" for rate in results["rates"]]
     choice = f" The validation set chooses each run's learning rate among {', '.join(rates)} times the recipe's." if len(rates) > 1 else ""
     linear = (
@@ -84,8 +89,8 @@ def _how(results: Results) -> str:
         else ""
     )
     return (
-        f"Test sets, in points of 100: mean and standard deviation over the seeds {seeds}, which draw the examples, too, and in "
-        "parentheses the mean difference to `scratch` with the same seed and examples. A share has the recipe's updates times its root. "
+        f"Test sets, in points of 100: {spread} to `scratch` with the same seed and examples. "
+        "A share has the recipe's updates times its root. "
         f"Scored is the checkpoint that was best on the validation set.{choice} `scratch` has the recipe's shape and a vocabulary learned "
         "from these examples alone; the others have those of the model that they begin with, and for translation a vocabulary learned "
         f"from the examples.{linear} {len(results['runs'])} of {results['planned']} trainings are done."
@@ -176,7 +181,8 @@ def draw(results: Results, picture: Path) -> None:
         axes.set_ylabel(_title(own[0]))
     for axes in panels[len(tasks) :]:
         axes.set_axis_off()
-    figure.legend(handles.values(), handles.keys(), frameon=False, fontsize=9, loc="outside upper center", ncols=len(handles))
+    width = min(len(handles), 2 * columns + 1)
+    figure.legend(handles.values(), handles.keys(), frameon=False, fontsize=9, loc="outside upper center", ncols=width)
     write_png(figure, picture)
 
 

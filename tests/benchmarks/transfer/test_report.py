@@ -50,6 +50,8 @@ def test_the_table_says_what_failed_and_what_is_missing(measured: dict[str, Any]
     assert "| `toy` | accuracy | 40 | 10 % | 45.0 ± 7.1 | 60.0 (+20.0), 1 of 2 seeds | - |" in text
     assert "| masking | 128 | 4 | 8,000 | 6,000 | 7,000,000 | 2e+15 | 1.5 |" in text
     assert "| fresh_masking, random weights | 128 | 4 | 8,000 | - | - | - | - |" in text
+    assert "mean and standard deviation over the seeds 1, 2, which draw the examples" in text
+    assert "one training each, with seed 1, which draws the examples" in table(results() | {"seeds": [1]})
     assert "8 of 12 trainings are done" in text and "took 1.8 hours and 7e+12 FLOPs" in text
     assert "- `toy`, 10 %, seed 1: no example is labelled blue." in text
     assert "- `toy`, 10 %, seed 2, masking: The loss is not finite." in text
