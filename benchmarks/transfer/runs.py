@@ -157,7 +157,7 @@ class Plan:
             recipe,
             training=replace(recipe.training, initial_scale=1.0, initial_embedding_scale=1.0),
             model={name: value for name, value in model.items() if name in _MAY_BE_SET},
-            init_from=str(initial_folder(start, recipe, self.output / "starts")),
+            init_from=str(initial_folder(start, recipe, (self.output / "starts").absolute())),
             fine_tuning=original.fine_tuning,
             tokenizer=original.tokenizer if recipe.task == "translation" else _kept(recipe.tokenizer),
         )
@@ -271,10 +271,15 @@ def _known(plan: Plan, run: Run) -> Row | None:
         return None
     known = read_json(file)
     try:
-        is_same = known["recipe"] == plan.recipe_of(run).to_yaml() and known["start_sha256"] == _sha256_of(plan, run)
+        is_same = known["recipe"] == _settings(plan, plan.recipe_of(run)) and known["start_sha256"] == _sha256_of(plan, run)
     except _OF_ONE_RUN:
         return None  # the training will say what is wrong
     return dict(known["result"]) if is_same else None
+
+
+def _settings(plan: Plan, recipe: Recipe) -> str:
+    """A recipe as text that stays the same when the output folder is moved."""
+    return recipe.to_yaml().replace(f"{plan.output.absolute()}/", "")
 
 
 def _sha256_of(plan: Plan, run: Run) -> str | None:
@@ -300,7 +305,7 @@ def _train_and_score(plan: Plan, run: Run) -> Row:
         result = facts | train_linear(recipe, training_pairs(recipe), main_metric(recipe))
     else:
         result = facts | _trained(recipe, folder)
-    write_json(folder.path / RESULT, {"recipe": recipe.to_yaml(), "start_sha256": start, "result": result})
+    write_json(folder.path / RESULT, {"recipe": _settings(plan, recipe), "start_sha256": start, "result": result})
     return result
 
 

@@ -43,6 +43,9 @@ def test_what_the_command_leaves(colours: Path, models: Path, capsys: pytest.Cap
     assert all(run["flops"] > 0 and run["seconds"] > 0 and run["target_tokens"] > 0 for run in results["runs"])
     assert (output / "table.md").read_text(encoding="utf-8") in capsys.readouterr().out
     assert (output / "table.png").is_file()
+    moved = output.rename(colours.parent / "moved")
+    command.main(arguments(colours, fresh=["masking"], shares=[0.5], output=moved))
+    assert "Run 1 of 3" not in capsys.readouterr().err and read_json(moved / "results.json") == results
     (colours.parent / "train.txt").unlink()
     with pytest.raises(RuntimeError, match=r"3 of 3 runs failed; the end of table\.md says why"):
         command.main(arguments(colours, fresh=["masking"], shares=[0.5], overrides=["training.updates=3"]))
