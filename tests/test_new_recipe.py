@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from vaswani_transformer import proposal
 from vaswani_transformer.data.builtin.corpus import builtin_pairs
 from vaswani_transformer.data.sources.lines import LinesCorpus
 from vaswani_transformer.data.sources.table import TableCorpus
@@ -67,6 +68,14 @@ def test_a_second_recipe_goes_on_with_the_first_ones_model_and_its_corpora(tmp_p
     ]
     assert "initial_scale" in one["training"] and "initial_scale" not in two["training"]
     assert "# First `vaswani train my.yaml`" in text and "{" not in text.replace("{format: lines", "").replace("cc0-1.0", "")
+
+
+def test_a_corpus_without_a_second_run_leaves_the_name_of_its_recipe_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proposal, "_SIZES", [proposal._SIZES[1]._replace(pairs=0)])  # what 100,000 pairs get
+    (tmp_path / "my_distilled.yaml").write_text("mine", encoding="utf-8")
+    path, second, _ = write_new_recipe("my", write_lines(tmp_path, "a", PAIRS), folder=tmp_path)
+    assert (path.name, second) == ("my.yaml", None)
+    assert (tmp_path / "my_distilled.yaml").read_text(encoding="utf-8") == "mine"
 
 
 def test_one_file_with_both_languages(tmp_path: Path) -> None:

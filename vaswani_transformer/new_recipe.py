@@ -178,7 +178,7 @@ def write_new_recipe(
     missing = [part for part in ("validation", "test") if part not in given]
     written = {part: tuple(f"{name}.{part}.{language}" for language in pair) for part in missing}
     path, distilled = folder / f"{name}.yaml", folder / f"{name}_distilled.yaml"
-    _refuse_to_replace(path, distilled, *(folder / file for files in written.values() for file in files))
+    _refuse_to_replace(path, *(folder / file for files in written.values() for file in files))
     corpus, known = parse_corpus(tree), [parse_corpus(tree) for tree in given.values()]
     held_out = [sentence for other in known for sentence in other.pairs(folder, pair)]
     each = _held_out_pairs(corpus, folder, pair) if missing else 0
@@ -187,10 +187,12 @@ def write_new_recipe(
         raise ValueError(
             f"Cleaning leaves {found.pairs} pairs of {corpus.title} to train on ({_reasons(found)}), which is too few; check the files."
         )
+    settings = propose(found)
+    if settings.second is not None:
+        _refuse_to_replace(distilled)
     for number, (part, files) in enumerate(written.items()):
         _write_pairs(folder, files, found.held_out[number * each : (number + 1) * each])
         given[part] = {"format": "lines", "source": files[0], "target": files[1]}
-    settings = propose(found)
     values = _values(name, pair, tree, given, missing, found, settings, licence)
     write_text(path, _RECIPE.format(**values, more=_more(settings.size.more)))
     if (second := settings.second) is None:
