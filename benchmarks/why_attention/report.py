@@ -61,8 +61,8 @@ def _judged(claim: Claim, found: dict[str, tuple[str, Results]]) -> Row:
 def table(results: Results) -> str:
     """Markdown: how many claims got which verdict, a table for each section, and the rules."""
     rows: list[Row] = results["claims"]
-    counts = ", ".join(f"{sum(row['verdict'] == verdict for row in rows)} {verdict}" for verdict in VERDICTS)
-    parts = [f"{len(rows)} claims: {counts}."]
+    counts = ", ".join(f"{verdict} {sum(row['verdict'] == verdict for row in rows)}" for verdict in VERDICTS)
+    parts = [f"Verdicts on {len(rows)} claims: {counts}."]
     for section, own in groupby(rows, key=lambda row: row["section"]):
         parts += [f"## Section {section}: {SECTIONS[section]}", markdown_table(_HEADER, map(_cells, own), left=len(_HEADER))]
     return "\n\n".join([*parts, "## The rules", RULES]) + "\n"

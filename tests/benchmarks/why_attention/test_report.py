@@ -42,7 +42,7 @@ def test_absent_results_are_not_measured(tmp_path: Path) -> None:
     results = judged(CLAIMS, found_results([tmp_path]))
     assert {claim["verdict"] for claim in results["claims"]} == {"not measured"}
     text = table(results)
-    assert f"{len(CLAIMS)} claims: 0 agrees, 0 in part, 0 disagrees, 0 undecided, {len(CLAIMS)} not measured." in text
+    assert f"Verdicts on {len(CLAIMS)} claims: agrees 0, in part 0, disagrees 0, undecided 0, not measured {len(CLAIMS)}." in text
     row = '| "hurts perplexity" | row D: without label smoothing, the perplexity is better |'
     assert f"{row} run `python -m benchmarks.variations multi30k_en_de` | not measured |" in text
     assert "| the caption of Table 4: scores of a parser | nothing here does | not measured |" in text
