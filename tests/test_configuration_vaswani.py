@@ -49,6 +49,7 @@ def test_presets_are_what_table_3_says() -> None:
     assert (big.decoder_ffn_dim, big.decoder_attention_heads, big.dropout) == (4096, 16, 0.3)
     assert VaswaniConfig.from_preset("base").to_dict() == VaswaniConfig().to_dict()
     assert VaswaniConfig.from_preset("tiny", dropout=0.3, vocab_size=100).dropout == 0.3
+    assert VaswaniConfig.from_preset("tiny", num_labels=3).id2label.keys() == {0, 1, 2}
     assert set(PRESETS) == {"tiny", "base", "big"}
 
 

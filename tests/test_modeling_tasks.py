@@ -233,6 +233,24 @@ def test_where_an_answer_is() -> None:
     torch.testing.assert_close(found.loss, -(starts[0, 1] + starts[1, 0] + ends[0, 3] + ends[1, 2]) / 4)
 
 
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_an_answer_outside_of_its_text_counts_for_nothing_beside_a_longer_text(side: str) -> None:
+    model = made(VaswaniForQuestionAnswering)
+    ids, mask, start, other = (IDS, MASK, 1, 4) if side == "right" else (IDS.flip(1), MASK.flip(1), 3, 0)
+    outside = torch.tensor([start, other, other])  # the second and the third text are shorter
+    found = model(ids, mask, start_positions=outside, end_positions=outside)
+    alone = model(ids[:1], mask[:1], start_positions=outside[:1], end_positions=outside[:1])
+    torch.testing.assert_close(found.loss, alone.loss)
+
+
+def test_several_labels_of_which_there_is_one() -> None:
+    model = made(VaswaniForSequenceClassification, num_labels=1, problem_type="multi_label_classification")
+    labels = torch.tensor([[1.0], [0.0], [1.0]])
+    found = model(IDS, MASK, labels=labels)
+    by_hand = torch.nn.functional.binary_cross_entropy(found.logits.sigmoid(), labels)
+    torch.testing.assert_close(found.loss, by_hand)
+
+
 # Training
 
 

@@ -21,7 +21,13 @@ from transformers import (
 )
 from transformers.pipelines.pt_utils import KeyDataset
 
-from vaswani_transformer import TranslationPipeline, VaswaniConfig, VaswaniForConditionalGeneration, train_tokenizer
+from vaswani_transformer import (
+    TranslationPipeline,
+    VaswaniConfig,
+    VaswaniForConditionalGeneration,
+    VaswaniForSequenceClassification,
+    train_tokenizer,
+)
 from vaswani_transformer.decoding import PAPER_SEARCH
 
 TEXTS = ["the old man sees a dog .", "two dogs run", "a", "der alte Mann sieht einen Hund am Morgen ."]
@@ -318,8 +324,10 @@ def test_a_model_in_training_translates_without_dropout(ours: TranslationPipelin
 
 def test_models_that_cannot_translate_are_refused(tokenizer: PreTrainedTokenizerFast) -> None:
     decoder = GPT2LMHeadModel(GPT2Config(vocab_size=len(tokenizer), n_embd=8, n_layer=1, n_head=1))
-    with pytest.raises(ValueError, match="no encoder and decoder"):
-        pipeline("translation", model=decoder, tokenizer=tokenizer, device="cpu")
+    classifier = VaswaniForSequenceClassification(VaswaniConfig.from_preset("tiny", vocab_size=len(tokenizer)))
+    for model in (decoder, classifier):
+        with pytest.raises(ValueError, match="no encoder and decoder"):
+            pipeline("translation", model=model, tokenizer=tokenizer, device="cpu")
     with pytest.raises(ValueError, match="needs its tokenizer"):
         TranslationPipeline(model=next(other_models(len(tokenizer))), task="translation", device="cpu")
 

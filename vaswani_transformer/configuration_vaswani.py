@@ -185,7 +185,7 @@ class VaswaniConfig(PreTrainedConfig):
         """
         if name not in PRESETS:
             raise ValueError(f"There is no preset {name!r}; choose one of {', '.join(PRESETS)}.")
-        known = {field.name for field in fields(cls)}
+        known = {field.name for field in fields(cls)} | {"num_labels"}  # a property of every configuration, as well as an argument
         for key in overrides.keys() - known - cls.attribute_map.keys():
             nearest = difflib.get_close_matches(key, known, n=1)
             hint = f"; did you mean `{nearest[0]}`?" if nearest else "."

@@ -236,7 +236,7 @@ class VaswaniForQuestionAnswering(OnEncoderWithHead):
             input_ids: `[B, S]`.
             attention_mask: `[B, S]`, 0 on padding, left or right.
             inputs_embeds: `[B, S, D]`, in place of `input_ids`; not scaled.
-            start_positions: `[B]`, the answer's first token; S or more where the text, cut, does not hold it, which counts for nothing.
+            start_positions: `[B]`, the answer's first token; it counts for nothing outside of its text, which was cut before it.
             end_positions: `[B]`, its last token.
 
         Returns:
@@ -254,7 +254,7 @@ class VaswaniForQuestionAnswering(OnEncoderWithHead):
         start_logits, end_logits = (scores.contiguous() for scores in logits.unbind(-1))
         loss = None
         if start_positions is not None or end_positions is not None:
-            starts, ends = fitting_positions(start_positions, end_positions, start_logits)
+            starts, ends = fitting_positions(start_positions, end_positions, start_logits, attention_mask)
             loss = self.loss_function(start_logits, end_logits, starts, ends)
         return QuestionAnsweringModelOutput(
             loss=loss,

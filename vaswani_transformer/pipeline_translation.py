@@ -172,7 +172,7 @@ class TranslationPipeline(TextToTextPipeline):
 
     def _check_shortlist(self, search: dict[str, Any], src_lang: str | None, tgt_lang: str | None) -> None:
         """Refuse a shortlist that was learned from other languages than those that are asked for."""
-        settings = search.get("generation_config") or self.model.generation_config
+        settings = search.get("generation_config") or getattr(self.model, "generation_config", None)
         asked = search.get("shortlist", getattr(settings, "shortlist", None))
         if asked and self._is_ours() and isinstance(self.model, torch.nn.Module):
             shortlist_of(self.model).check_languages(src_lang, tgt_lang)

@@ -73,7 +73,7 @@ def fitting_labels(labels: torch.Tensor, logits: torch.Tensor, problem: str) -> 
         )
     if problem != "single_label_classification":
         labels = labels.to(logits.device, logits.dtype)
-        return labels if classes > 1 else labels.unsqueeze(1)
+        return labels.unsqueeze(1) if one_a_text else labels
     if labels.is_floating_point():
         raise ValueError(
             f"`labels` are {labels.dtype}, and classes are whole numbers; pass integers, or set `problem_type` in the configuration to "
@@ -100,9 +100,12 @@ def check_classes(labels: torch.Tensor, classes: int) -> None:
 
 
 def fitting_positions(
-    start_positions: torch.Tensor | None, end_positions: torch.Tensor | None, logits: torch.Tensor
+    start_positions: torch.Tensor | None,
+    end_positions: torch.Tensor | None,
+    logits: torch.Tensor,
+    attention_mask: torch.Tensor | None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Both positions of the answers, `[B]` each, beside `logits` `[B, S]`.
+    """Both positions of the answers, `[B]` each, beside `logits` `[B, S]`; one outside of its text becomes S, which counts for nothing.
 
     Raises:
         ValueError: one is missing, has another shape or is negative.
@@ -110,15 +113,21 @@ def fitting_positions(
     if start_positions is None or end_positions is None:
         missing = "start_positions" if start_positions is None else "end_positions"
         raise ValueError(f"An answer has a first and a last token, and `{missing}` is missing; pass both, or neither.")
-    texts = logits.shape[0]
+    texts, size = logits.shape
     found = []
     for name, positions in (("start_positions", start_positions), ("end_positions", end_positions)):
         flat = positions.squeeze(-1) if positions.ndim > 1 else positions
         if flat.shape != (texts,):
             raise ValueError(f"`{name}` has the shape {tuple(positions.shape)}, and {texts} texts need ({texts},).")
-        # What lies beyond the text counts for nothing, as in all question answering of transformers.
-        check_ids(flat.clamp(max=logits.shape[1]), logits.shape[1] + 1, f"`{name}` has", "positions are counted from 0")
-        found.append(flat.to(logits.device))
+        # What lies beyond the text counts for nothing, as in all question answering of transformers, also where a longer text beside it
+        # has made it padding.
+        flat = flat.clamp(max=size)
+        check_ids(flat, size + 1, f"`{name}` has", "positions are counted from 0")
+        flat = flat.to(logits.device)
+        if attention_mask is not None:
+            is_padding = torch.nn.functional.pad(attention_mask.to(logits.device) == 0, (0, 1))
+            flat = flat.masked_fill(is_padding.gather(1, flat.clamp(min=0)[:, None]).squeeze(1), size)
+        found.append(flat)
     return found[0], found[1]
 
 

@@ -52,6 +52,7 @@ def test_labels_are_read_by_the_names_that_a_recipe_gives() -> None:
     ("pair", "message"),
     [
         (SentencePair("x", "C", "f", 4), "f:4 has the label 'C', which no training text has"),
+        (SentencePair("x", "A\tB", "f", 5), r"f:5 has 2 labels \('A', 'B'\), and `task: classification` gives each text one"),
         (tagged(["a", "b"], ["A"]), "words.conll:3 has 2 words and 1 labels"),
         (tagged(["b", " "], ["A", "A"]), "words.conll:3 has a word without a character to see"),
     ],

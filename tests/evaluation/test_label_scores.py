@@ -24,6 +24,15 @@ def test_an_entity_counts_only_with_its_kind_and_both_ends() -> None:
     assert scores["accuracy"].score == pytest.approx(400 / 6)
 
 
+def test_the_prefixes_of_bilou_are_those_of_bioes() -> None:
+    pytest.importorskip("seqeval", reason="the extra `tasks` is not installed")
+    labels = ("B-x", "I-x", "L-x", "U-x", "O")
+    right = [["U-x", "U-x", "O"], ["B-x", "I-x", "L-x"]]
+    assert score_labels("tagging", labels, right, right)["entity_f1"].score == 100
+    found = [["B-x", "L-x", "O"], ["B-x", "I-x", "L-x"]]  # two are given and found; one of them is right, and three are
+    assert score_labels("tagging", labels, right, found)["entity_f1"].score == pytest.approx(100 * 2 * (1 / 2) * (1 / 3) / (1 / 2 + 1 / 3))
+
+
 def test_only_labels_of_entities_have_an_entity_f1() -> None:
     assert metrics_of("tagging", ("NOUN", "VERB")) == ("accuracy",)
     assert metrics_of("tagging", ("I-PER", "O")) == ("accuracy", "entity_f1")

@@ -8,14 +8,16 @@ from typing import Any
 
 import pytest
 import torch
+from peft import PeftModel
 from transformers import pipeline
 
+import vaswani_transformer
 from vaswani_transformer import VaswaniConfig, VaswaniForSequenceClassification, VaswaniForTokenClassification
 from vaswani_transformer.data.sources.lines import LinesCorpus
 from vaswani_transformer.data.sources.plain_lines import PlainLinesCorpus
 from vaswani_transformer.evaluation.scores import evaluate_run
 from vaswani_transformer.files.json_files import read_json, read_json_lines
-from vaswani_transformer.recipe import NoiseSettings, Recipe, SearchSettings, load_recipe, parse_recipe
+from vaswani_transformer.recipe import LoraSettings, NoiseSettings, Recipe, SearchSettings, load_recipe, parse_recipe
 from vaswani_transformer.report.model_card import write_card
 from vaswani_transformer.report.run_report import write_report
 from vaswani_transformer.run_folder import TRANSFER, RunFolder
@@ -163,6 +165,36 @@ def test_a_translators_encoder_begins_a_classifier(
     assert 0 < (weights[0] - weights[1]).abs().max() < 0.1
 
 
+@pytest.mark.parametrize("task", ["classification", "tagging", "question_answering", "pretraining"])
+def test_lora_trains_the_map_beside_adapters_that_peft_reads(
+    task: str, request: pytest.FixtureRequest, make_recipe: Callable[..., Recipe], tmp_path: Path
+) -> None:
+    pytest.importorskip("seqeval", reason="the extra `tasks` is not installed")
+    translator, run = RunFolder(tmp_path / "translator"), RunFolder(tmp_path / "run")
+    assert train(make_recipe(updates=1), translator)
+    fine = {"init_from": str(translator.averaged), "model": {}, "tokenizer": {"method": "keep"}, "fine_tuning": {"lora": {"rank": 2}}}
+    match task:
+        case "pretraining":
+            recipe = replace(request.getfixturevalue("make_pretraining")("masking", updates=4, average_checkpoints=1))
+            tuning = replace(recipe.fine_tuning, lora=LoraSettings(rank=2))
+            kept = replace(recipe.tokenizer, method="keep")
+            recipe = replace(recipe, init_from=str(translator.averaged), model={}, tokenizer=kept, fine_tuning=tuning)
+        case "question_answering":
+            recipe = request.getfixturevalue("make_answers")(fine, updates=4, average_checkpoints=1)
+        case _:
+            recipe = request.getfixturevalue("make")(task, fine, updates=4, average_checkpoints=1)
+    assert train(recipe, run)
+    kind = getattr(vaswani_transformer, read_json(run.averaged / "config.json")["architectures"][0])
+    initial, merged = (kind.from_pretrained(folder).eval() for folder in (run.initial, run.averaged))
+    ids = torch.tensor([[5, 6, 7, 2]])
+    plain, after = (model(input_ids=ids)[0] for model in (initial, merged))
+    maps = [{n: w for n, w in model.named_parameters() if n.startswith(("classifier", "qa_outputs"))} for model in (initial, merged)]
+    assert not maps[0] or not any(torch.equal(maps[0][name], maps[1][name]) for name in maps[0])
+    adapted = PeftModel.from_pretrained(initial, run.checkpoint(4) / "adapter").eval()
+    torch.testing.assert_close(adapted(input_ids=ids)[0], after, atol=1e-5, rtol=0)
+    assert not torch.allclose(plain, after, atol=1e-5)
+
+
 def test_a_summarizer_cuts_long_texts_and_says_so(
     make_recipe: Callable[..., Recipe], run: RunFolder, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -231,6 +263,28 @@ def test_labels_that_no_training_text_has_stop_before_the_training(make: Callabl
     path.write_text(path.read_text(encoding="utf-8") + "3 another\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"validation.txt:17 has the label '3', which no training text has \(they have '0', '1'\)"):
         train(recipe, run)
+    assert not run.state.exists()
+
+
+@pytest.mark.parametrize(
+    ("task", "line", "message"),
+    [
+        ("classification", "3 another", r"test\.txt:2 has the label '3', which no training text has"),
+        ("tagging", "\na\tB-other", r"test\.txt:3 has the label 'B-other', which no training text has"),
+    ],
+)
+def test_a_label_that_only_a_test_set_has_stops_before_the_training(
+    task: str, line: str, message: str, make: Callable[..., Recipe], run: RunFolder
+) -> None:
+    pytest.importorskip("seqeval", reason="the extra `tasks` is not installed")
+    recipe = make(task)
+    first = {"classification": "1 cold water", "tagging": "water\tB-thing"}[task]
+    (Path(recipe.data.root) / "test.txt").write_text(f"{first}\n{line}\n", encoding="utf-8")
+    test = replace(recipe.data.validations[0], path="test.txt")
+    recipe = replace(recipe, data=replace(recipe.data, test={"toy": test}, labels={}))
+    for _ in range(2):
+        with pytest.raises(ValueError, match=message):
+            train(recipe, run)
     assert not run.state.exists()
 
 

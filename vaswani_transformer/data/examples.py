@@ -128,8 +128,18 @@ class LabelledTexts(Examples):
         return max(vocab_size, len(self.labels))
 
     def numbers(self, pair: SentencePair) -> list[int]:
-        """The numbers of a pair's labels."""
-        return [self._number(label, pair) for label in labels_in(pair)]
+        """The number of a pair's label.
+
+        Raises:
+            ValueError: there is no such label, or there are several.
+        """
+        labels = labels_in(pair)
+        if len(labels) > 1:
+            raise ValueError(
+                f"{where(pair)} has {len(labels)} labels ({', '.join(map(repr, labels))}), and `task: classification` gives each text one; "
+                "repair the line."
+            )
+        return [self._number(labels[0], pair)]
 
     def _number(self, label: str, pair: SentencePair) -> int:
         name = self.names.get(label) if self.names else label
@@ -155,14 +165,23 @@ class TaggedWords(LabelledTexts):
         encoded = tokenizer([self.text(pair) for pair in pairs], **settings)
         targets = []
         for pair, offsets in zip(pairs, encoded["offset_mapping"], strict=True):
-            numbers, words = self.numbers(pair), pair.source.split(BETWEEN_WORDS)
-            if len(numbers) != len(words):
-                raise ValueError(f"{where(pair)} has {len(words)} words and {len(numbers)} labels; each word needs one label.")
-            if not all(word.strip() for word in words):
-                raise ValueError(f"{where(pair)} has a word without a character to see; remove it and its label.")
-            places = first_tokens(words, offsets)
+            numbers = self.numbers(pair)
+            places = first_tokens(pair.source.split(BETWEEN_WORDS), offsets)
             targets.append([place * len(self.labels) + number for place, number in zip(places, numbers, strict=True)])
         return encoded["input_ids"], targets
+
+    def numbers(self, pair: SentencePair) -> list[int]:
+        """The number of each word's label.
+
+        Raises:
+            ValueError: there is no such label, or there are not as many as words, or a word has no character to see.
+        """
+        labels, words = labels_in(pair), pair.source.split(BETWEEN_WORDS)
+        if len(labels) != len(words):
+            raise ValueError(f"{where(pair)} has {len(words)} words and {len(labels)} labels; each word needs one label.")
+        if not all(word.strip() for word in words):
+            raise ValueError(f"{where(pair)} has a word without a character to see; remove it and its label.")
+        return [self._number(label, pair) for label in labels]
 
     def entries(self, vocab_size: int) -> int:
         """Places have no limit that is known."""

@@ -12,6 +12,8 @@ from ..tasks import TaskName
 from .bleu import MetricResult
 
 _PREFIXES = ("B-", "I-", "E-", "S-", "L-", "U-")
+_OF_SEQEVAL = {"L-": "E-", "U-": "S-"}
+"""BILOU's prefixes of the last and the only word of an entity; seqeval knows them by those of BIOES."""
 _PACKAGES: dict[TaskName, dict[str, str]] = {
     "summarization": {"rouge_score": "rouge-score"},
     "classification": {"sklearn": "scikit-learn"},
@@ -85,8 +87,12 @@ def _macro_f1(right: list[str], found: list[str], references: Labels, prediction
 def _entity_f1(right: list[str], found: list[str], references: Labels, predictions: Labels) -> MetricResult:
     from seqeval.metrics import f1_score
 
-    points = 100 * float(f1_score([list(each) for each in references], [list(each) for each in predictions], zero_division=0))
+    points = 100 * float(f1_score(*([[*map(_for_seqeval, text)] for text in side] for side in (references, predictions)), zero_division=0))
     return MetricResult(points, f"seqeval {version('seqeval')}, f1_score")
+
+
+def _for_seqeval(label: str) -> str:
+    return _OF_SEQEVAL.get(label[:2], label[:2]) + label[2:]
 
 
 _SCORERS = {"accuracy": _accuracy, "macro_f1": _macro_f1, "entity_f1": _entity_f1}

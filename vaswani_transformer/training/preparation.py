@@ -16,7 +16,7 @@ from ..data.bpe_dropout import require_merges
 from ..data.cache import provide
 from ..data.cleaning import CleaningReport
 from ..data.encoding import EncodedCorpus, encode_corpus
-from ..data.examples import CutTexts, Examples, MarkedAnswers, all_labels, examples_of
+from ..data.examples import CutTexts, Examples, LabelledTexts, MarkedAnswers, all_labels, examples_of
 from ..data.mask_token import ENTRIES_OF_THE_MASK, add_mask_token
 from ..data.sources.corpus import SentencePair
 from ..data.workers import available_cores
@@ -149,6 +149,7 @@ def prepare_data(recipe: Recipe, run: RunFolder, progress: bool = False) -> Prep
         print(write_initial_model(recipe, run, tokenizer, len(EncodedCorpus.open(train).labels)))
     if not validation.exists():
         labels = EncodedCorpus.open(train).labels
+        _require_known_labels(recipe, labels)
         encode(validation, _NO_LIMIT, lambda: (read_pairs(recipe, recipe.data.validations), None), labels)
     data = open_prepared_data(run)
     if dropped := data.validation.index["dropped_too_long"]:
@@ -234,6 +235,14 @@ def _labels(recipe: Recipe, run: RunFolder) -> tuple[str, ...]:
         return tuple(recipe.data.labels.values())
     pairs, _ = _clean_training_pairs(recipe, run)
     return all_labels(pairs)
+
+
+def _require_known_labels(recipe: Recipe, labels: tuple[str, ...]) -> None:
+    """Raise the `ValueError` of a test text whose labels the model cannot give; else only the evaluation would find it."""
+    examples = examples_of(recipe, labels)
+    if isinstance(examples, LabelledTexts):
+        for pair in read_pairs(recipe, recipe.data.test.values()):
+            examples.numbers(pair)
 
 
 def _provide_tokenizer(recipe: Recipe, run: RunFolder, content: dict[str, Any] | None, progress: bool) -> PreTrainedTokenizerBase:

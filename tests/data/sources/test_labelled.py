@@ -10,6 +10,7 @@ from vaswani_transformer.data.sources.babi import BabiCorpus
 from vaswani_transformer.data.sources.conll import ConllCorpus
 from vaswani_transformer.data.sources.corpus import Corpus, SentencePair
 from vaswani_transformer.data.sources.labelled_lines import LabelledLinesCorpus
+from vaswani_transformer.data.sources.lines import LinesCorpus
 from vaswani_transformer.data.sources.table import TableCorpus
 from vaswani_transformer.tasks import ANSWERED, LABELLED, SUMMARIZED, TAGGED
 
@@ -69,6 +70,20 @@ def test_tables_may_hold_numbers_and_lists(tmp_path: Path) -> None:
     assert read(table, tmp_path)[0][:2] == ("a\tb c", "0\tX")
     with pytest.raises(ValueError, match="must hold text, not 1"):
         read(TableCorpus(path="t.jsonl", source_column="text", target_column="label"), tmp_path, ("en", "de"))
+
+
+def test_white_space_parts_the_words_and_labels_of_plain_text(tmp_path: Path) -> None:
+    (tmp_path / "t.tsv").write_text("tokens\ttags\nI live in  Rome\tO O O B-LOC\n", encoding="utf-8")
+    (tmp_path / "words").write_text("I live in  Rome\n", encoding="utf-8")
+    (tmp_path / "labels").write_text("O O O B-LOC\n", encoding="utf-8")
+    for corpus in (TableCorpus(path="t.tsv"), LinesCorpus(source="words", target="labels")):
+        assert [pair[:2] for pair in read(corpus, tmp_path)] == [("I\tlive\tin\tRome", "O\tO\tO\tB-LOC")]
+
+
+def test_what_is_no_word_in_a_list_is_named(tmp_path: Path) -> None:
+    (tmp_path / "t.jsonl").write_text(json.dumps({"tokens": ["a", None], "tags": ["O", "O"]}), encoding="utf-8")
+    with pytest.raises(ValueError, match=r"t\.jsonl:1: column `tokens` holds a list with None, which is no word and no label; repair"):
+        read(TableCorpus(path="t.jsonl"), tmp_path)
 
 
 STORIES = """1 Mary went to the hall.

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from ...files.checksums import file_sha256
 from ...strict_yaml import require_at_least
+from ...tasks import BETWEEN_WORDS
 
 _LANGUAGE_CODE = re.compile(r"[a-z]{2,3}([_-][A-Za-z0-9]{2,8})*")
 """The shape of a code of BCP 47, with "_" for "-" where people write it so."""
@@ -170,6 +171,11 @@ def existing(path: Path) -> Path:
             f"There is no file {path}; check its name and `data.root` in the recipe (looked for in {path.parent.absolute()})."
         )
     return path
+
+
+def words_apart(text: str) -> str:
+    """The words of a text, or their labels, as white space parts them, in the form that a tagged text has."""
+    return BETWEEN_WORDS.join(text.split())
 
 
 def update_digest(digest: Any, pair: SentencePair) -> None:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from .corpus import Corpus, SentencePair, existing
+from ...tasks import TAGGED
+from .corpus import Corpus, SentencePair, existing, words_apart
 from .text import file_lines
 
 
@@ -30,7 +31,10 @@ class LinesCorpus(Corpus):
 
     def _pairs(self, root: Path, languages: tuple[str, str]) -> Iterator[SentencePair]:
         paths = [existing(path) for path in (root / self.source, root / self.target)]
-        return aligned([(str(path), file_lines(path)) for path in paths], self.source)
+        pairs = aligned([(str(path), file_lines(path)) for path in paths], self.source)
+        if languages != TAGGED:
+            return pairs
+        return (pair._replace(source=words_apart(pair.source), target=words_apart(pair.target)) for pair in pairs)
 
 
 def aligned(sides: list[tuple[str, Iterator[str]]], origin: str) -> Iterator[SentencePair]:

@@ -1,12 +1,12 @@
 """What the formats with columns share: which columns hold the two sides, and how their cells are read."""
 
 from abc import ABC
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ...tasks import ANSWERED, BETWEEN_TEXTS, BETWEEN_WORDS, LABELLED, MARKED, SUMMARIZED, TAGGED
-from .corpus import Corpus, SentencePair
+from .corpus import Corpus, SentencePair, words_apart
 from .marked import listed_answers, marked_pair
 
 ROWS_PER_READ = 1000
@@ -38,7 +38,11 @@ class RowsCorpus(Corpus, ABC):
                 yield _marked(row, columns, origin, number)
                 continue
             if languages in (LABELLED, TAGGED):
-                row = {**row, **{column: _written(row[column]) for column in columns if column in row}}
+                read = words_apart if languages == TAGGED else str
+                written = {
+                    column: _written(row[column], read, f"{origin}:{number}: column `{column}`") for column in columns if column in row
+                }
+                row = {**row, **written}
             elif languages in (SUMMARIZED, ANSWERED):
                 between = zip(columns, (" ", BETWEEN_TEXTS), strict=True)  # sentences of one text, and several references
                 row = {**row, **{column: _joined(row[column], mark) for column, mark in between if column in row}}
@@ -68,11 +72,19 @@ def _joined(value: Any, between: str) -> Any:
     return between.join(value) if isinstance(value, list) and all(isinstance(item, str) for item in value) else value
 
 
-def _written(value: Any) -> Any:
-    """A label as text where it is a number, and the words of a text, or their labels, in one text."""
+def _written(value: Any, read: Callable[[str], str], where: str) -> Any:
+    """A label as text where it is a number, and the words of a text, or their labels, in one text.
+
+    Args:
+        value: what the column holds.
+        read: makes the words, or the label, of one text.
+        where: for messages.
+    """
     if isinstance(value, list):
-        return BETWEEN_WORDS.join(str(_written(item)) for item in value)
-    return str(value) if isinstance(value, int) else value
+        if unfit := [item for item in value if not isinstance(item, str | int)]:
+            raise ValueError(f"{where} holds a list with {unfit[0]!r}, which is no word and no label; repair the row.")
+        return BETWEEN_WORDS.join(map(str, value))
+    return read(str(value)) if isinstance(value, str | int) else value
 
 
 def _cell(row: Mapping[str, Any], column: str, where: str) -> str:
