@@ -525,6 +525,7 @@ class Recipe:
             self._check_windows()
         if self.has_no_decoder:
             self._check_encoder_only()
+        self._check_parts_of_tasks()
         if self.task == "pretraining" and self.tokenizer.bpe_dropout:
             raise ValueError("`tokenizer.bpe_dropout` and noise are not drawn together; leave one out.")
         if self.facts.labels:
@@ -571,15 +572,30 @@ class Recipe:
             "tokenizer.bpe_dropout": self.tokenizer.bpe_dropout > 0,
             "training.parallel_heads": self.training.parallel_heads > 1,
             "validation.count_copied": self.validation.count_copied,
+            "validation.num_beams": self.validation.num_beams > 1,
+            "validation.lowercase": self.validation.lowercase,
+            "validation.sentences": self.validation.sentences is not None,
             "fine_tuning.freeze: [decoder]": "decoder" in self.fine_tuning.freeze,
             "fine_tuning.freeze: [backbone]": "backbone" in self.fine_tuning.freeze,
         }
+        if self.task != "pretraining":  # what begins with a pretrained encoder may give it a decoder of that shape
+            unfit |= {f"model.{key}": True for key in self.model if key.startswith("decoder_")}
         if named := [name for name, is_set in unfit.items() if is_set]:
             raise ValueError(f"`{named[0]}` is for models that write text, and that of {self._named} writes none; leave it out.")
 
     @property
     def _named(self) -> str:
         return f"`task: {self.task}`" + (" with `answers: {kind: span}`" if self.marks_answers else "")
+
+    def _check_parts_of_tasks(self) -> None:
+        """Refuse settings of a map or of a kind of noise that this task does not have."""
+        owners = {"classifier_pooling": ("classification",), "classifier_dropout": ("classification", "tagging")}
+        for key, tasks in owners.items():
+            if key in self.model and self.task not in tasks:
+                named = " and ".join(f"`task: {task}`" for task in tasks)
+                raise ValueError(f"`model.{key}` is for {named}, and this recipe has {self._named}; leave it out.")
+        if self.noise.kind == "masking" and self.noise.mean_span != NoiseSettings().mean_span:
+            raise ValueError("`noise.mean_span` is for `kind: denoising`, and masking hides single tokens; leave it out.")
 
     def _check_labels(self) -> None:
         names = list(self.data.labels.values())

@@ -1,6 +1,8 @@
 """Checkpoints are complete folders; the last ones stay, and the best."""
 
 import os
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +14,14 @@ from vaswani_transformer.configuration_vaswani import VaswaniConfig
 from vaswani_transformer.data.bpe import train_tokenizer
 from vaswani_transformer.files.checksums import find_damage
 from vaswani_transformer.modeling_vaswani import VaswaniForConditionalGeneration
-from vaswani_transformer.recipe import SearchSettings, TrainingSettings
+from vaswani_transformer.recipe import Recipe, SearchSettings, TrainingSettings
 from vaswani_transformer.run_folder import RunFolder
 from vaswani_transformer.training.averaging import average_checkpoints
 from vaswani_transformer.training.checkpoints import (
     best_checkpoints,
     prune_checkpoints,
     save_checkpoint,
+    set_longest_text,
     set_search,
     validations_without_gain,
     window_to_average,
@@ -30,6 +33,19 @@ from vaswani_transformer.training.state import TrainState, Validation
 def model() -> VaswaniForConditionalGeneration:
     sizes = {"d_model": 8, "encoder_ffn_dim": 8, "decoder_ffn_dim": 8}
     return VaswaniForConditionalGeneration(VaswaniConfig.from_preset("tiny", vocab_size=259, **sizes))
+
+
+def test_only_what_must_be_cut_has_a_limit(make_recipe: Callable[..., Recipe]) -> None:
+    recipe = make_recipe(batching={"max_sentence_tokens": 9})
+    settings = replace(recipe.training, best_checkpoint_metric=None)
+    summaries = replace(recipe, task="summarization", target_language="", training=settings)
+    sinusoids = VaswaniConfig.from_preset("tiny", vocab_size=259)
+    learned = VaswaniConfig.from_preset("tiny", vocab_size=259, position_embedding_type="learned", max_position_embeddings=8)
+    for given, config, expected in ((recipe, sinusoids, None), (recipe, learned, 8), (summaries, sinusoids, 9), (summaries, learned, 8)):
+        tokenizer = train_tokenizer(["a dog", "a cat"] * 4, 261)
+        set_longest_text(tokenizer, given, config)
+        found = tokenizer("a dog " * 50, truncation=True, verbose=False)["input_ids"]
+        assert len(found) == expected or (expected is None and len(found) > 100)
 
 
 def _keep(run: RunFolder, state: TrainState, **settings: Any) -> list[str]:

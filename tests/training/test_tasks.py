@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from peft import PeftModel
-from transformers import pipeline
+from transformers import AutoTokenizer, pipeline
 
 import vaswani_transformer
 from vaswani_transformer import VaswaniConfig, VaswaniForSequenceClassification, VaswaniForTokenClassification
@@ -117,6 +117,19 @@ def test_resuming_changes_no_bit(
     assert_resuming_changes_no_bit(make(task, word_dropout=0.1))
 
 
+def test_resuming_with_lora_changes_no_bit(
+    make: Callable[..., Recipe],
+    make_recipe: Callable[..., Recipe],
+    tmp_path: Path,
+    assert_resuming_changes_no_bit: Callable[[Recipe], None],
+) -> None:
+    pytest.importorskip("sklearn", reason="the extra `tasks` is not installed")
+    translator = RunFolder(tmp_path / "translator")
+    assert train(make_recipe(updates=1), translator)
+    fine = {"init_from": str(translator.averaged), "model": {}, "tokenizer": {"method": "keep"}, "fine_tuning": {"lora": {"rank": 2}}}
+    assert_resuming_changes_no_bit(make("classification", fine))
+
+
 @pytest.mark.parametrize(("task", "metric", "package"), [("classification", "macro_f1", "sklearn"), ("tagging", "entity_f1", "seqeval")])
 def test_a_run_learns_and_all_stages_know_its_task(
     task: str, metric: str, package: str, make: Callable[..., Recipe], run: RunFolder
@@ -209,6 +222,7 @@ def test_a_summarizer_cuts_long_texts_and_says_so(
     assert "training texts have 12 tokens or more and are cut to that" in capsys.readouterr().out
     record = [record for record in read_json_lines(run.log) if record["kind"] == "validation"][-1]
     assert {"rouge1", "rouge2", "rougeL"} <= record.keys() and "bleu" not in record
+    assert len(AutoTokenizer.from_pretrained(run.averaged)("a dog " * 50, truncation=True)["input_ids"]) == 12
     test_set = evaluate_run(run)["test_sets"][0]
     assert list(test_set["metrics"]) == ["rougeL", "rouge1", "rouge2"] and test_set["cut"] > 0
     card = write_card(run).read_text(encoding="utf-8")
@@ -299,6 +313,12 @@ def test_a_rehearsal_speaks_of_texts_and_labels(make: Callable[..., Recipe]) -> 
     [
         ("classification", {"target_language": "de"}, "`target_language` is for translation"),
         ("classification", {"search": {"num_beams": 2}}, "`search` is for models that write text"),
+        ("classification", {"validation": {"num_beams": 2}}, "`validation.num_beams` is for models that write text"),
+        ("tagging", {"validation": {"sentences": 9}}, "`validation.sentences` is for models that write text"),
+        ("tagging", {"model": {"decoder_layers": 2}}, "`model.decoder_layers` is for models that write text"),
+        ("tagging", {"model": {"classifier_pooling": "last"}}, "`model.classifier_pooling` is for `task: classification`, and this recipe"),
+        ("pretraining", {"model": {"classifier_dropout": 0.1}}, "is for `task: classification` and `task: tagging`, and this recipe"),
+        ("pretraining", {"noise": {"mean_span": 2}}, "`noise.mean_span` is for `kind: denoising`"),
         ("tagging", {"fine_tuning": {"freeze": ["decoder"]}, "init_from": "x"}, r"`fine_tuning.freeze: \[decoder\]` is for models"),
         ("tagging", {"training": {"updates": 1, "best_checkpoint_metric": "bleu"}}, "`training.best_checkpoint_metric` cannot be 'bleu'"),
         ("translation", {}, "`target_language` is missing"),

@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging
 
+from ..configuration_vaswani import VaswaniConfig
+from ..data.examples import CutTexts, examples_of
 from ..files.atomic_folder import atomic_folder, remove_folder
 from ..files.checksums import write_checksums
-from ..recipe import CheckpointMetric, SearchSettings, TrainingSettings
+from ..recipe import CheckpointMetric, Recipe, SearchSettings, TrainingSettings
 from ..run_folder import RunFolder
 from .state import TrainState, Validation
 
@@ -98,6 +100,15 @@ def set_search(model: PreTrainedModel, search: SearchSettings) -> None:
         setattr(model.generation_config, name, value)
     if not search.copy_items:
         del model.generation_config.copy_items  # other programs need not know the name
+
+
+def set_longest_text(tokenizer: PreTrainedTokenizerBase, recipe: Recipe, config: VaswaniConfig) -> None:
+    """Make every checkpoint's tokenizer cut texts, where a caller asks for truncation, as training did or as the model must."""
+    limits = [recipe.batching.max_sentence_tokens] if isinstance(examples_of(recipe), CutTexts) else []
+    if config.position_embedding_type == "learned":
+        limits.append(config.max_position_embeddings)
+    if limits:
+        tokenizer.model_max_length = min(limits)
 
 
 @contextmanager

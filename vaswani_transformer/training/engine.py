@@ -23,7 +23,7 @@ from ..recipe import Recipe
 from ..run_folder import RunFolder
 from .averaging import average_checkpoints
 from .building import adapt, build_model
-from .checkpoints import best_checkpoints, prune_checkpoints, save_checkpoint, validations_without_gain, window_to_average
+from .checkpoints import best_checkpoints, prune_checkpoints, save_checkpoint, set_longest_text, validations_without_gain, window_to_average
 from .distillation import distill
 from .interruption import Interruption
 from .optimization import build_adam
@@ -109,6 +109,7 @@ class Training:
         self.settings, self.run, self.accelerator = recipe.training, run, accelerator
         self.tokenizer = data.tokenizer
         self.model = build_model(recipe, len(data.tokenizer), accelerator.device, run.initial, data.train.labels)
+        set_longest_text(self.tokenizer, recipe, self.model.config)
         self.adapted = adapt(self.model, recipe.fine_tuning)
         self.loss = build_loss(recipe, self.model, data.tokenizer)
         # With sharding, the whole model serves only validation and checkpoints, which first update it from the parts
