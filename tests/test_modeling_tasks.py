@@ -32,6 +32,7 @@ from vaswani_transformer import (
     add_mask_token,
     train_tokenizer,
 )
+from vaswani_transformer.task_inputs import pool
 
 SIZES: dict[str, Any] = {
     "vocab_size": 40, "d_model": 16, "encoder_layers": 2, "decoder_layers": 1, "encoder_attention_heads": 4, "decoder_attention_heads": 4,
@@ -166,6 +167,25 @@ def test_the_two_ways_to_stand_for_a_text() -> None:
     model.config.classifier_pooling = "last"
     last = torch.stack([encoded[0, 4], encoded[1, 2], encoded[2, 0]])
     torch.testing.assert_close(model(IDS, MASK).logits, model.classifier(last))
+
+
+@pytest.mark.parametrize(
+    ("kind", "labels"),
+    [
+        (VaswaniForSequenceClassification, {"labels": torch.tensor([2, 0, 1])}),
+        (VaswaniForTokenClassification, {"labels": torch.full((3, 5), 1)}),
+        (VaswaniForQuestionAnswering, {"start_positions": torch.tensor([1, 0, 0]), "end_positions": torch.tensor([3, 2, 0])}),
+    ],
+)
+def test_labels_may_be_whole_numbers_of_any_type(kind: type[Any], labels: dict[str, torch.Tensor]) -> None:
+    model = made(kind)
+    small = {name: value.to(torch.int16) for name, value in labels.items()}
+    assert torch.equal(model(IDS, MASK, **small).loss, model(IDS, MASK, **labels).loss)
+
+
+def test_the_mean_of_a_long_text_fits_into_half_precision() -> None:
+    states = torch.full((1, 20_000, 2), 4.0, dtype=torch.float16)
+    assert torch.equal(pool(states, torch.ones(1, 20_000), "mean"), torch.full((1, 2), 4.0, dtype=torch.float16))
 
 
 def test_padding_is_never_an_answer() -> None:
@@ -408,6 +428,8 @@ LABELS = torch.tensor([2, 0, 1])
         (1, {"labels": LABELS}, r"shape \(3,\) and the tokens \(3, 5\); each token needs a label"),
         (1, {"labels": torch.full((3, 5), 7)}, "`labels` has 7, which is outside of 0 to 2"),
         (1, {"labels": torch.full((3, 5), -1)}, "`labels` has -1, which is outside"),
+        (1, {"labels": torch.full((3, 5), 1.0)}, "`labels` are torch.float32, and classes are whole numbers"),
+        (2, {"start_positions": LABELS.float(), "end_positions": LABELS}, "`start_positions` are torch.float32, and positions are whole"),
         (2, {"start_positions": LABELS}, "`end_positions` is missing; pass both, or neither"),
         (2, {"start_positions": LABELS, "end_positions": LABELS[:2]}, r"`end_positions` has the shape \(2,\), and 3 texts need \(3,\)"),
         (2, {"start_positions": -LABELS, "end_positions": LABELS}, "`start_positions` has -2, which is outside"),

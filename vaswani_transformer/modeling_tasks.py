@@ -24,7 +24,7 @@ from transformers.utils import TransformersKwargs, can_return_tuple, logging
 
 from .configuration_vaswani import VaswaniConfig
 from .modeling_vaswani import VaswaniEncoder, VaswaniPreTrainedModel
-from .task_inputs import check_texts, check_token_labels, fitting_labels, fitting_positions, pool, problem_type
+from .task_inputs import check_texts, fitting_labels, fitting_positions, fitting_token_labels, pool, problem_type
 
 logger = logging.get_logger(__name__)
 
@@ -204,7 +204,7 @@ class VaswaniForTokenClassification(OnEncoderWithHead):
         logits = self.classifier(self.dropout(outputs.last_hidden_state))
         loss = None
         if labels is not None:
-            check_token_labels(labels, logits)
+            labels = fitting_token_labels(labels, logits)
             loss = self.loss_function(logits, labels, self.config, num_items_in_batch=num_items_in_batch)
         return TokenClassifierOutput(loss=loss, logits=logits, hidden_states=outputs.hidden_states, attentions=outputs.attentions)
 
@@ -320,7 +320,7 @@ class VaswaniForMaskedLM(OnEncoderWithHead):
         logits = self.mlm_head(outputs.last_hidden_state)
         loss = None
         if labels is not None:
-            check_token_labels(labels, logits)
+            labels = fitting_token_labels(labels, logits)
             loss = self.loss_function(logits, labels, vocab_size=logits.shape[-1], num_items_in_batch=num_items_in_batch)
         return MaskedLMOutput(loss=loss, logits=logits, hidden_states=outputs.hidden_states, attentions=outputs.attentions)
 

@@ -20,7 +20,8 @@ def pool(states: torch.Tensor, attention_mask: torch.Tensor | None, kind: str) -
         return states.mean(1) if kind == "mean" else states[:, -1]
     real = attention_mask != 0
     if kind == "mean":
-        return states.masked_fill(~real[..., None], 0).sum(1) / real.sum(1, keepdim=True)
+        exact = torch.promote_types(states.dtype, torch.float32)  # a sum over a long text does not fit into float16
+        return (states.masked_fill(~real[..., None], 0).sum(1, dtype=exact) / real.sum(1, keepdim=True)).to(states.dtype)
     last = torch.where(real, torch.arange(states.shape[1], device=states.device), 0).argmax(1)
     return states[torch.arange(len(states), device=states.device), last]
 
@@ -80,17 +81,24 @@ def fitting_labels(labels: torch.Tensor, logits: torch.Tensor, problem: str) -> 
             '"regression" or "multi_label_classification".'
         )
     check_classes(labels, classes)
-    return labels
+    return labels.long()
 
 
-def check_token_labels(labels: torch.Tensor, logits: torch.Tensor) -> None:
-    """Raise a `ValueError` unless `labels` `[B, S]`, -100 where nothing is to be predicted, fit `logits` `[B, S, C]`."""
+def fitting_token_labels(labels: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
+    """`labels` `[B, S]` of tokens, -100 where nothing is to be predicted, as the loss takes them, beside `logits` `[B, S, C]`.
+
+    Raises:
+        ValueError: their shape is not that of the tokens, they are no whole numbers, or there is no such class.
+    """
     if labels.shape != logits.shape[:-1]:
         raise ValueError(
             f"`labels` has the shape {tuple(labels.shape)} and the tokens {tuple(logits.shape[:-1])}; each token needs a label, -100 where "
             "nothing is to be predicted."
         )
+    if labels.is_floating_point():
+        raise ValueError(f"`labels` are {labels.dtype}, and classes are whole numbers; pass integers.")
     check_classes(labels, logits.shape[-1])
+    return labels.long()
 
 
 def check_classes(labels: torch.Tensor, classes: int) -> None:
@@ -108,7 +116,7 @@ def fitting_positions(
     """Both positions of the answers, `[B]` each, beside `logits` `[B, S]`; one outside of its text becomes S, which counts for nothing.
 
     Raises:
-        ValueError: one is missing, has another shape or is negative.
+        ValueError: one is missing, has another shape or type, or is negative.
     """
     if start_positions is None or end_positions is None:
         missing = "start_positions" if start_positions is None else "end_positions"
@@ -121,7 +129,9 @@ def fitting_positions(
             raise ValueError(f"`{name}` has the shape {tuple(positions.shape)}, and {texts} texts need ({texts},).")
         # What lies beyond the text counts for nothing, as in all question answering of transformers, also where a longer text beside it
         # has made it padding.
-        flat = flat.clamp(max=size)
+        if flat.is_floating_point():
+            raise ValueError(f"`{name}` are {flat.dtype}, and positions are whole numbers; pass integers.")
+        flat = flat.long().clamp(max=size)
         check_ids(flat, size + 1, f"`{name}` has", "positions are counted from 0")
         flat = flat.to(logits.device)
         if attention_mask is not None:
@@ -131,4 +141,4 @@ def fitting_positions(
     return found[0], found[1]
 
 
-__all__ = ["check_texts", "check_token_labels", "fitting_labels", "fitting_positions", "pool", "problem_type"]
+__all__ = ["check_texts", "fitting_labels", "fitting_positions", "fitting_token_labels", "pool", "problem_type"]

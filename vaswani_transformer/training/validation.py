@@ -72,16 +72,14 @@ class Validator:
         smoothed, plain, *right = self._losses(loss)
         shares = {"right_ahead": right} if right else {}
         samples: list[dict[str, str]] = []
+        sides_of_a_sample = "source", "reference", "translation" if self.recipe.task == "translation" else "prediction"
         points: dict[str, dict[str, float]] = defaultdict(dict)
         for text in self.texts:
             translations = self._translate(loss, text)
             for name, value in self._points(translations, text).items():
                 points[name][f"{name}_{text.language}"] = value
             columns = zip(text.sources, text.references, translations, strict=True)
-            samples += [
-                dict(zip(("source", "reference", "translation"), sides, strict=True))
-                for sides in islice(columns, self.recipe.validation.samples)
-            ]
+            samples += [dict(zip(sides_of_a_sample, sides, strict=True)) for sides in islice(columns, self.recipe.validation.samples)]
         loss.train()
         of_each = points["bleu"] | points["chrf"] if self.recipe.target_languages else {}
         return {
