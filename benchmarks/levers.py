@@ -59,6 +59,7 @@ class Plan:
         seeds: values of `training.seed`.
         output: the folder of all runs.
         known: files `results.json` of other queues; what stands there is not trained again.
+        done_only: whether to leave out what is not done, and train nothing.
     """
 
     recipe: str
@@ -68,6 +69,7 @@ class Plan:
     output: Path
     overrides: tuple[str, ...] = ()
     known: tuple[Path, ...] = ()
+    done_only: bool = False
 
     def __post_init__(self) -> None:
         if self.target_tokens < 1 or not self.seeds or len(set(self.seeds)) < len(self.seeds):
@@ -117,7 +119,7 @@ def compare_levers(plan: Plan) -> Iterator[Results]:
     Raises:
         FileNotFoundError: a recipe, a corpus or a file of known results is missing.
         InterruptedError: a signal stopped a training; it saved its state first.
-        ValueError: a setting cannot be used, a run's folder holds another recipe, or a file of known results no runs.
+        ValueError: a setting cannot be used, a run's folder holds another recipe, or a file of known results no runs; or none is done.
     """
     recipes = {(seed, name): plan.recipe_of(name, seed) for seed in plan.seeds for name in plan.variants}  # finds mistakes before hours
     known = known_runs(plan.known)
@@ -130,22 +132,33 @@ def compare_levers(plan: Plan) -> Iterator[Results]:
         "runs": [],
     }
     for (seed, name), recipe in recipes.items():
-        own = fingerprint(recipe)
-        result = known.get(own) or result_of(recipe, RunFolder(plan.output / name / f"seed-{seed}"))
-        results["runs"].append({**result, "variant": name, "seed": seed, FINGERPRINT: own})
+        own, run = fingerprint(recipe), RunFolder(plan.output / name / f"seed-{seed}")
+        result = known.get(own) or _done(recipe, run)
+        if result is None and plan.done_only:
+            continue
+        results["runs"].append({**(result or result_of(recipe, run)), "variant": name, "seed": seed, FINGERPRINT: own})
         yield results
+    if not results["runs"]:
+        raise ValueError(f"No run of this plan is done, neither in {plan.output} nor in a file of `--known`; leave out `--done-only`.")
 
 
 def result_of(recipe: Recipe, run: RunFolder) -> Row:
     """Train and score, unless it has been done with the same recipe; raises what `compare_levers` does."""
-    file = run.path / RESULT
-    if file.is_file() and (known := read_json(file))["recipe"] == recipe.to_yaml():
-        return dict(known["result"])
+    if (known := _done(recipe, run)) is not None:
+        return known
     if train(recipe, run.path) is None:
         raise InterruptedError(f"The training in {run.path} was stopped; the same command goes on with it.")
     result = _scores(recipe, run) | {key: read_json(run.training)[key] for key in ("updates", "target_tokens", "flops", "parameters")}
-    write_json(file, {"recipe": recipe.to_yaml(), "result": result})
+    write_json(run.path / RESULT, {"recipe": recipe.to_yaml(), "result": result})
     return result
+
+
+def _done(recipe: Recipe, run: RunFolder) -> Row | None:
+    """The result of a run that has been trained and scored with this recipe."""
+    file = run.path / RESULT
+    if file.is_file() and (known := read_json(file))["recipe"] == recipe.to_yaml():
+        return dict(known["result"])
+    return None
 
 
 def _scores(recipe: Recipe, run: RunFolder) -> Row:
@@ -203,13 +216,16 @@ def parse() -> argparse.Namespace:
     add("--seeds", type=int, nargs="+", default=[1, 2])
     add("--set", dest="overrides", action="append", default=[], metavar="KEY=VALUE", help="a setting of all variants; repeatable")
     add("--known", type=Path, nargs="+", default=[], metavar="FILE", help="results.json of other queues, whose runs are not made again")
+    add("--done-only", action="store_true", help="write what is done so far, and train nothing")
     add("--output", type=Path, default=Path("runs/levers"))
     return parser.parse_args()
 
 
 def main(a: argparse.Namespace) -> None:
     """Compare, and leave results.json and table.md in `a.output`."""
-    plan = Plan(a.recipe, read_mapping(a.variants), a.target_tokens, tuple(a.seeds), a.output, tuple(a.overrides), tuple(a.known))
+    plan = Plan(
+        a.recipe, read_mapping(a.variants), a.target_tokens, tuple(a.seeds), a.output, tuple(a.overrides), tuple(a.known), a.done_only
+    )
     results: Results = {}
     for results in compare_levers(plan):
         write_json(plan.output / "results.json", results)

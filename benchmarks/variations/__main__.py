@@ -6,7 +6,7 @@
 Each row is trained with each seed in OUTPUT/ROW/seed-N, first all rows with the first seed. As in the paper, the last checkpoint is scored
 and no average. The command may be stopped at any time, by any means; the same command goes on where it was, and does not repeat what is
 done; runs that other machines have made come from the results.json of --known. Writes results.json, table.md and table.png into --output
-after each run.
+after each run; --done-only writes them at once, of what is done so far.
 """
 
 import argparse
@@ -42,6 +42,7 @@ def parse() -> argparse.Namespace:
     add("--set", dest="overrides", action="append", default=[], metavar="KEY=VALUE", help="a setting of all rows; repeatable")
     add("--keep-states", action="store_true", help="keep what a finished run would need to go on: checkpoints, optimizer, encoded corpus")
     add("--known", type=Path, nargs="+", default=[], metavar="FILE", help="results.json of other queues, whose runs are not made again")
+    add("--done-only", action="store_true", help="write what is done so far, and train nothing")
     add("--output", type=Path, default=Path("runs/table_3"))
     return parser.parse_args()
 
@@ -66,7 +67,8 @@ def planned(a: argparse.Namespace) -> tuple[list[Variation], Plan]:
             wanted.add(row.beside)
     rows = [row for row in rows if row.name in wanted]
     budget = budget_of(find_recipe(a.recipe), a.updates, overrides)
-    return rows, Plan(a.recipe, {row.name: row.settings for row in rows}, budget, tuple(a.seeds), a.output, overrides, tuple(a.known))
+    variants = {row.name: row.settings for row in rows}
+    return rows, Plan(a.recipe, variants, budget, tuple(a.seeds), a.output, overrides, tuple(a.known), a.done_only)
 
 
 def main(a: argparse.Namespace) -> None:

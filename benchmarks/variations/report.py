@@ -19,7 +19,7 @@ _PRINTED = {"nll": 0.0025, "bleu": 0.1001}
 """Differences that Table 3's digits cannot tell apart: 0.01 of a perplexity of 5, in nats, and 0.1 BLEU."""
 
 _HEADER = (
-    *("row", "in the paper", "perplexity", "the paper's", "agrees", "BLEU", "the paper's", "agrees"),
+    *("row", "in the paper", "seeds", "perplexity", "the paper's", "agrees", "BLEU", "the paper's", "agrees"),
     *("parameters", "the paper's", "settings here"),
 )
 _OURS, _PAPER = "#c44e52", "#5b84b1"
@@ -107,6 +107,7 @@ def _cells(row: Row) -> tuple[str, ...]:
     return (
         row["group"] or UNKNOWN,
         row["title"] + _beside(row),
+        str(len(row["seeds"])),
         f"{row['perplexity']:.3f}{_per_cent(row['nll_gain'])}",
         f"{published['perplexity']:.2f}{_per_cent(row['nll_gain_published'])}" if published else UNKNOWN,
         row["nll_agrees"] or UNKNOWN,

@@ -13,7 +13,15 @@ from vaswani_transformer.files.json_files import read_json
 
 
 def arguments(output: Path, **changes: Any) -> Namespace:
-    settings = {"recipe": "multi30k_en_de", "updates": 30, "seeds": [1, 2], "rows": None, "overrides": [], "keep_states": False}
+    settings = {
+        "recipe": "multi30k_en_de",
+        "updates": 30,
+        "seeds": [1, 2],
+        "rows": None,
+        "overrides": [],
+        "keep_states": False,
+        "done_only": False,
+    }
     return Namespace(**{**settings, "known": [], "output": output, **changes})
 
 

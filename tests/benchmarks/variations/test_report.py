@@ -58,7 +58,7 @@ def test_the_table_says_what_agrees(measured: dict[str, Any]) -> None:
     text = table(ROWS, measured)
     line = next(line for line in text.splitlines() if line.startswith("| A |"))
     assert line == (
-        "| A | h = 1 | 12.050 (+19.9 %) | 5.29 (+7.5 %) | yes | 28.05 (-2.00) | 24.9 (-0.90) | yes | 1,000 | - | `head_dim=8` |"
+        "| A | h = 1 | 2 | 12.050 (+19.9 %) | 5.29 (+7.5 %) | yes | 28.05 (-2.00) | 24.9 (-0.90) | yes | 1,000 | - | `head_dim=8` |"
     )
     assert "In perplexity, 3 of 4 directions agree with the paper, 1 do not, 0 are within noise." in text
     assert "In BLEU, 2 of 4 directions agree with the paper, 1 do not, 1 are within noise." in text
@@ -68,7 +68,7 @@ def test_the_table_says_what_agrees(measured: dict[str, Any]) -> None:
 def test_one_seed_judges_nothing_and_says_so() -> None:
     text = table(ROWS, results(run("base", 1, 10.0, 30.0), run("few", 1, 12.0, 28.0)))
     assert "With one seed the noise is unknown, and no direction is judged." in text
-    assert [line.split(" | ")[4] for line in text.splitlines() if line.startswith("| A")] == ["-"]
+    assert [line.split(" | ")[5] for line in text.splitlines() if line.startswith("| A")] == ["-"]
 
 
 def test_the_picture(measured: dict[str, Any], tmp_path: Path) -> None:
