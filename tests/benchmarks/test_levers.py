@@ -99,7 +99,7 @@ def test_each_is_trained_once_and_scored_as_published(
     shutil.rmtree(recipe.parent / "r_drop")
     done = list(compare_levers(plan(recipe, done_only=True)))[-1]
     assert [(run["variant"], run["seed"]) for run in done["runs"]] == [("plain", 1), ("plain", 2)]
-    with pytest.raises(ValueError, match="No run of this plan is done, .* leave out `--done-only`"):
+    with pytest.raises(ValueError, match=r"No run of this plan is done, .* leave out `--done-only`"):
         list(compare_levers(plan(recipe, output=recipe.parent / "elsewhere", done_only=True)))
     monkeypatch.setattr(levers, "train", lambda *arguments: None)
     with pytest.raises(InterruptedError, match=r"r_drop/seed-1 was stopped; the same command goes on"):
