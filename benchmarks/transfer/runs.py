@@ -139,7 +139,9 @@ class Plan:
             ValueError: a setting cannot be used, or a corpus cannot be read.
         """
         recipe = self.recipes[run.task]
-        model = {**self.starts[0].sizes(), **recipe.model} if recipe.init_from is not None else recipe.model
+        model = recipe.model
+        if recipe.init_from is not None:
+            model = {**self.starts[0].sizes(with_decoder=not recipe.has_no_decoder), **model}
         recipe = replace(
             recipe,
             data=self.share_of(run).data,

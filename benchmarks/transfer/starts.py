@@ -52,10 +52,11 @@ class Start:
         found: VaswaniConfig = VaswaniConfig.from_pretrained(self.folder)
         return found
 
-    def sizes(self) -> dict[str, Any]:
+    def sizes(self, *, with_decoder: bool) -> dict[str, Any]:
         """The settings of `model` in a recipe that give a model of this shape, and its rate of dropout."""
         config = self.config
-        return {"preset": "base", "dropout": config.dropout, **{name: getattr(config, name) for name in _SIZES}}
+        sizes = {name: getattr(config, name) for name in _SIZES if with_decoder or not name.startswith("decoder_")}
+        return {"preset": "base", "dropout": config.dropout, **sizes}
 
     def facts(self) -> Row:
         """What it is, and what it cost, as far as the run that made it is beside it."""

@@ -1,11 +1,15 @@
 """`vaswani info` tells what a report of a problem needs."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from typer.testing import CliRunner
 
 from vaswani_transformer.__main__ import app
 from vaswani_transformer.configuration_vaswani import VaswaniConfig
+from vaswani_transformer.modeling_tasks import VaswaniEncoderModel, VaswaniForMaskedLM, VaswaniForSequenceClassification
+from vaswani_transformer.modeling_vaswani import VaswaniPreTrainedModel
 from vaswani_transformer.training.cost import training_flops
 from vaswani_transformer.training.memory_cost import parameters, training_memory
 
@@ -61,6 +65,25 @@ def test_seconds_are_predicted_where_asked_for(monkeypatch: pytest.MonkeyPatch) 
     )
     too_long = CliRunner().invoke(app, ["info", "--model", "base", "--length", "1000000", "--seconds"])
     assert too_long.exit_code != 0 and "ask for the cost without it" in too_long.stderr
+
+
+@pytest.mark.parametrize("kind", [VaswaniForSequenceClassification, VaswaniForMaskedLM, VaswaniEncoderModel])
+def test_of_an_encoder_alone_only_what_is_true_is_told(kind: type[VaswaniPreTrainedModel], tmp_path: Path) -> None:
+    config = VaswaniConfig.from_preset("tiny", vocab_size=300, num_labels=7)
+    model = kind(config)
+    model.save_pretrained(tmp_path)
+    shown = CliRunner().invoke(app, ["info", "--model", str(tmp_path), "--length", "50", "--sentences", "3"])
+    assert shown.exit_code == 0, shown.output
+    facts = {line[:20].strip(): line[21:] for line in shown.stdout.splitlines()}
+    assert facts["model"] == f"{tmp_path}, {model.num_parameters():,} parameters, {kind.__name__}, which has no decoder"
+    assert facts["lengths"] == "3 x 50 tokens, padding included"
+    layer = 4 * config.d_model**2 + 2 * config.d_model * config.encoder_ffn_dim
+    flops = 2 * 3 * config.encoder_layers * (50 * layer + 50**2 * 2 * config.d_model)
+    assert facts["encode: FLOPs"].startswith(f"{flops:.3g},") and facts["train: FLOPs"].startswith(f"{3 * flops:.3g} ")
+    assert not any(words in shown.stdout for words in ("target", "translate", "GiB"))
+    timed = CliRunner().invoke(app, ["info", "--model", str(tmp_path), "--length", "50", "--seconds"])
+    assert timed.exit_code == 1
+    assert timed.stderr == f"error: --seconds measures a model with a decoder, and {tmp_path} is an encoder alone; leave it out.\n"
 
 
 def test_costs_need_a_length_and_a_model_of_ours() -> None:

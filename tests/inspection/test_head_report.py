@@ -13,9 +13,10 @@ from vaswani_transformer.files.checksums import file_sha256
 from vaswani_transformer.files.json_files import read_json, write_json
 from vaswani_transformer.inspection import head_report
 from vaswani_transformer.inspection.head_picture import draw_heads
-from vaswani_transformer.inspection.head_report import HeadText, heads_table, report_heads, report_heads_of_run
+from vaswani_transformer.inspection.head_report import HeadText, heads_table, report_heads, report_heads_of_run, validation_text
 from vaswani_transformer.inspection.head_worth import HeadWorth, Worth
 from vaswani_transformer.inspection.heads import KINDS, MEASURES, HeadName
+from vaswani_transformer.recipe import parse_recipe
 from vaswani_transformer.run_folder import RunFolder
 
 
@@ -112,3 +113,15 @@ def test_the_table_counts_from_1_and_marks_what_is_sure(run: RunFolder) -> None:
 def test_a_run_that_has_not_finished_is_told(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"no averaged checkpoint .*; finish the training of this run first"):
         report_heads_of_run(RunFolder(tmp_path))
+
+
+@pytest.mark.parametrize(("task", "corpus"), [("classification", "labelled_lines"), ("summarization", "table")])
+def test_a_run_of_another_task_is_refused(task: str, corpus: str, run: RunFolder) -> None:
+    spec = {"format": corpus, "path": "text.jsonl"}
+    data = {"train": [spec], "validation": spec, "test": {}}
+    recipe = {"name": "toy", "task": task, "source_language": "en", "data": data, "tokenizer": {"vocab_size": 300}}
+    run.recipe.write_text(parse_recipe(recipe | {"training": {"updates": 1}}).to_yaml(), encoding="utf-8")
+    sentence = rf"measured on pairs of sentences, and .*recipe\.yaml has `task: {task}`; name the run of a translator, or a model with a"
+    for measure in (report_heads_of_run, validation_text):
+        with pytest.raises(ValueError, match=sentence):
+            measure(run)

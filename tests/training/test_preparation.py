@@ -13,6 +13,7 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
+from vaswani_transformer import VaswaniConfig, VaswaniForMaskedLM, train_tokenizer
 from vaswani_transformer.data.sources.hub import HubCorpus
 from vaswani_transformer.files.atomic_file import write_text
 from vaswani_transformer.files.checksums import CHECKSUMS, find_damage
@@ -180,6 +181,31 @@ def test_where_all_pairs_are_dropped_the_reasons_are_told(
         facts = read_json(run.cleaning)
         assert (facts["pairs_in"], facts["kept"], facts["dropped"]["too_long"]) == (8, 0, 3)
         assert facts["file_hashes"]["train"].keys() == {"train.en", "train.de"}
+
+
+@pytest.mark.parametrize("tokenizer", [{"vocab_size": 280}, {"method": "keep"}, {"method": "extend", "vocab_size": 290}])
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("runs/mine", r"mine is the folder of a run; give a model in it: .*mine/averaged\.$"),
+        ("runs/begun", "begun is the folder of a run that has no averaged model yet; finish its training first"),
+        ("runs/absent/averaged", "absent/averaged is neither a folder nor a repository that the Hub can give us"),
+        ("encoder", r"encoder holds an encoder alone \(VaswaniForMaskedLM\), which writes no text"),
+    ],
+)
+def test_a_wrong_folder_to_start_from_is_told_before_anything_is_prepared(
+    make_recipe: Callable[..., Recipe], run: RunFolder, tmp_path: Path, name: str, sentence: str, tokenizer: dict[str, Any]
+) -> None:
+    for begun in ("mine/averaged", "begun"):
+        (tmp_path / "runs" / begun).mkdir(parents=True)
+    (tmp_path / "runs" / "mine" / "averaged" / "config.json").touch()
+    (tmp_path / "runs" / "begun" / "recipe.yaml").touch()
+    VaswaniForMaskedLM(VaswaniConfig.from_preset("tiny", vocab_size=259)).save_pretrained(tmp_path / "encoder")
+    train_tokenizer(["zero one two"], 259).save_pretrained(tmp_path / "encoder")
+    recipe = make_recipe(fine={"init_from": str(tmp_path / name), "tokenizer": tokenizer, "model": {}})
+    with pytest.raises((ValueError, FileNotFoundError), match=sentence):
+        prepare_data(recipe, run)
+    assert not run.tokenizer.exists() and not run.encoded.exists()
 
 
 def test_the_report_counts_pairs_that_only_tokens_show_to_be_long(make_recipe: Callable[..., Recipe], run: RunFolder) -> None:

@@ -1,13 +1,21 @@
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from transformers import PreTrainedTokenizerBase
 
-from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
+from vaswani_transformer import (
+    VaswaniConfig,
+    VaswaniForConditionalGeneration,
+    VaswaniForMaskedLM,
+    VaswaniForSequenceClassification,
+    VaswaniForTokenClassification,
+)
 from vaswani_transformer.files.checksums import write_checksums
-from vaswani_transformer.translation.loading import folder_sha256, load_checkpoint, load_engine
+from vaswani_transformer.translation.loading import check_start, folder_sha256, load_checkpoint, load_encoder, load_engine
 from vaswani_transformer.translation.translate import Translator
 
 
@@ -119,6 +127,29 @@ def test_weights_that_are_no_file_of_this_model_are_refused_in_a_sentence(folder
     save_file({key: tensor for key, tensor in whole.items() if key != name}, weights, {"format": "pt"})
     with pytest.raises(ValueError, match=f"lack {name};"):
         load_checkpoint(folder)
+
+
+@pytest.mark.parametrize("kind", [VaswaniForMaskedLM, VaswaniForSequenceClassification, VaswaniForTokenClassification])
+def test_an_encoder_alone_is_no_translator(kind: Any, folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    encoder, made = tmp_path / "encoder", tmp_path / "made"
+    tokenizer = load_checkpoint(folder).tokenizer
+    kind(VaswaniConfig.from_pretrained(folder)).save_pretrained(encoder)
+    tokenizer.save_pretrained(encoder)
+    capfd.readouterr()
+    sentence = rf"encoder holds an encoder alone \({kind.__name__}\), which writes no text; name the folder of a model with a decoder"
+    for load in (load_checkpoint, partial(load_checkpoint, only_ours=True), partial(check_start, with_decoder=True)):
+        with pytest.raises(ValueError, match=sentence):
+            load(encoder)
+    with pytest.raises(ValueError, match=sentence):
+        load_engine(str(encoder))
+    assert capfd.readouterr() == ("", "")  # transformers would list the weights
+    check_start(encoder, with_decoder=False)
+    assert load_encoder(encoder).model.num_parameters()
+    # What the sentence tells to do
+    VaswaniForConditionalGeneration.from_pretrained(encoder).save_pretrained(made)
+    tokenizer.save_pretrained(made)
+    check_start(made, with_decoder=True)
+    assert load_checkpoint(made, only_ours=True).model.can_generate()
 
 
 def test_a_damaged_tokenizer_or_config_is_refused_in_a_sentence(folder: Path) -> None:

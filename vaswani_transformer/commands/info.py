@@ -4,9 +4,12 @@ import os
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Annotated, get_args
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
+
+if TYPE_CHECKING:
+    from ..configuration_vaswani import VaswaniConfig
 
 _PACKAGES = ("torch", "transformers", "tokenizers", "accelerate", "ctranslate2", "peft", "sentencepiece")
 _VARIABLES = (
@@ -43,7 +46,7 @@ def info(
 
     With --model it predicts instead: memory and floating point operations of one update and of one translation at a length, in float32 on a
     CPU, and the longest texts that 24 GiB would train on. --seconds predicts the time, too, from texts of up to half the length; that takes
-    about as long as two updates and one translation of the length itself.
+    about as long as two updates and one translation of the length itself. Of an encoder alone, as a classifier is, it counts operations.
     """
     if (model is None) != (length is None):
         raise typer.BadParameter("--model and --length belong together: what a model costs depends on the length.")
@@ -69,6 +72,8 @@ def _costs(model: str, length: int, sentences: int, beams: int, seconds: bool) -
     config = VaswaniConfig.from_preset(model) if model in PRESETS else AutoConfig.from_pretrained(model)
     if not isinstance(config, VaswaniConfig):
         raise ValueError(f"{model} is a {config.model_type} model; the formulas for cost know this package's own models only.")
+    if not config.is_encoder_decoder:
+        return _costs_of_encoder(model, config, length, sentences, seconds)
     libraries = process_bytes("VmRSS") or 0  # all that a training imports is imported now
 
     def told(memory: Memory) -> str:
@@ -91,6 +96,28 @@ def _costs(model: str, length: int, sentences: int, beams: int, seconds: bool) -
         update, translation = predicted_seconds(config, length, sentences, beams)
         facts |= {"train: seconds": f"{update:.3g} an update", "translate: seconds": f"{translation:.3g}, both with {_threads()}"}
     return facts
+
+
+def _costs_of_encoder(model: str, config: "VaswaniConfig", length: int, sentences: int, seconds: bool) -> dict[str, str]:
+    """What is known of a model without a decoder; the formulas for memory and time are those of translators."""
+    import torch
+
+    from .. import modeling_tasks
+    from ..training.cost import training_flops
+
+    if seconds:
+        raise ValueError(f"--seconds measures a model with a decoder, and {model} is an encoder alone; leave it out.")
+    name = next(name for name in config.architectures or () if hasattr(modeling_tasks, name))
+    with torch.device("meta"):
+        parameters = getattr(modeling_tasks, name)(config).num_parameters()
+    flops = training_flops(config, sentences, length, 0, 0, labels=0)
+    return {
+        "model": f"{model}, {parameters:,} parameters, {name}, which has no decoder",
+        "lengths": f"{sentences} x {length:,} tokens, padding included",
+        "train: FLOPs": f"{flops:.3g} an update of the encoder, forward and backward; the map to labels or words comes on top",
+        "encode: FLOPs": f"{flops / 3:.3g}, the same forward only",
+        "memory": "not predicted for an encoder alone",
+    }
 
 
 def _check_room(size: int, length: int) -> None:

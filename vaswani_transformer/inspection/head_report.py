@@ -70,7 +70,7 @@ def report_heads_of_run(run: RunFolder, *, sentences: int | None = None, worth: 
 
     Raises:
         FileNotFoundError: the run has no averaged checkpoint.
-        ValueError: the checkpoint is damaged, or the validation set cannot be read.
+        ValueError: the checkpoint is damaged, the run's task is not translation, or the validation set cannot be read.
     """
     if not run.averaged.is_dir():
         raise FileNotFoundError(f"There is no averaged checkpoint {run.averaged}; finish the training of this run first.")
@@ -80,8 +80,17 @@ def report_heads_of_run(run: RunFolder, *, sentences: int | None = None, worth: 
 
 
 def validation_text(run: RunFolder, sentences: int | None = None) -> HeadText:
-    """The first of a run's validation sets, or its first `sentences`."""
+    """The first of a run's validation sets, or its first `sentences`.
+
+    Raises:
+        ValueError: the run's task is not translation, or the validation set cannot be read.
+    """
     recipe = load_recipe(run.recipe, in_run_folder=True)
+    if recipe.task != "translation":
+        raise ValueError(
+            f"Heads are measured on pairs of sentences, and {run.recipe} has `task: {recipe.task}`; name the run of a translator, or a "
+            "model with a decoder and files: --source, --target and --output."
+        )
     corpus = recipe.data.validations[0]
     languages = recipe.languages_of(corpus)
     pairs = [(pair.source, pair.target) for pair in corpus.pairs(Path(recipe.data.root), languages)][:sentences]

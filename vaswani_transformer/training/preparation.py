@@ -29,6 +29,7 @@ from ..languages import target_languages
 from ..recipe import Recipe, load_recipe
 from ..run_folder import RunFolder
 from ..tokenizer_identity import tokenizer_hash
+from ..translation.loading import check_start, local_folder
 from .corpora import cleaned, content_of, decisive, read_pairs, settle_corpora
 from .distillation import distillation_facts, distilled_hashes, distilled_pairs
 from .initialisation import write_initial_model
@@ -249,6 +250,8 @@ def _provide_tokenizer(recipe: Recipe, run: RunFolder, content: dict[str, Any] |
     """The run's tokenizer; if it must be made again, it must equal the one that wrote the ids."""
     is_there = run.tokenizer.exists()
     if not is_there:
+        if recipe.init_from is not None:  # also where the vocabulary is new: a wrong folder is told before preparing
+            check_start(local_folder(recipe.init_from), with_decoder=not recipe.has_no_decoder)
         is_new = recipe.tokenizer.method == "train"
         # BPE-dropout cuts words by the vocabulary, and does not decide it
         decisive = {key: value for key, value in asdict(recipe.tokenizer).items() if key != "bpe_dropout"}

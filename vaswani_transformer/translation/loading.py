@@ -13,7 +13,7 @@ from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntry
 from safetensors import SafetensorError
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBase
 
-from ..configuration_vaswani import VaswaniConfig
+from ..configuration_vaswani import ENCODER, VaswaniConfig
 from ..files.checksums import file_sha256, verify
 from ..files.json_files import read_json
 from ..modeling_tasks import VaswaniEncoderModel
@@ -73,6 +73,7 @@ def load_checkpoint(folder: Path, dtype: torch.dtype | str = "auto", *, only_our
         ValueError: a file is damaged, weights are missing, the tokenizer does not fit, or it is another kind of model.
     """
     _check_files(folder, only_ours)
+    _require_decoder(folder)
     verify(folder)
     try:
         model, loading = AutoModelForSeq2SeqLM.from_pretrained(folder, dtype=dtype, output_loading_info=True)
@@ -86,6 +87,21 @@ def load_checkpoint(folder: Path, dtype: torch.dtype | str = "auto", *, only_our
     except RuntimeError as error:  # shapes
         raise ValueError(f"The weights in {folder} are not those of its config.json ({first_line(error)}); copy both again.") from error
     return _with_tokenizer(folder, model, loading["missing_keys"])
+
+
+def check_start(folder: Path, *, with_decoder: bool) -> None:
+    """Refuse what no training can start from, without reading the weights.
+
+    Args:
+        folder: of a model.
+        with_decoder: the model to train writes text.
+
+    Raises:
+        FileNotFoundError, ValueError: as `load_checkpoint`, of a model of ours.
+    """
+    _check_files(folder, only_ours=True)
+    if with_decoder:
+        _require_decoder(folder)
 
 
 def load_encoder(folder: Path) -> Checkpoint:
@@ -171,6 +187,18 @@ def _check_files(folder: Path, only_ours: bool) -> None:
         )
     if kind == VaswaniConfig.model_type:
         _require(folder, VOCABULARIES)
+
+
+def _require_decoder(folder: Path) -> None:
+    """Refuse an encoder of ours alone, such as a trained classifier."""
+    config = read_json(folder / "config.json")
+    if config.get("model_type") == VaswaniConfig.model_type and not config.get("is_encoder_decoder", True):
+        name = (config.get("architectures") or [ENCODER])[0]
+        raise ValueError(
+            f"{folder} holds an encoder alone ({name}), which writes no text; name the folder of a model with a decoder, or, to train one "
+            f"from these weights, save VaswaniForConditionalGeneration.from_pretrained({str(folder)!r}), whose decoder is random, and the "
+            "tokenizer in a new folder."
+        )
 
 
 def _read_tokenizer(folder: Path, config: PreTrainedConfig) -> PreTrainedTokenizerBase:

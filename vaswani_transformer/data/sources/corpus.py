@@ -174,8 +174,8 @@ def existing(path: Path) -> Path:
 
 
 def words_apart(text: str) -> str:
-    """The words of a text, or their labels, as white space parts them, in the form that a tagged text has."""
-    return BETWEEN_WORDS.join(text.split())
+    """The words of a text, or their labels, as tabs part them, or else white space, in the form that a tagged text has."""
+    return text if BETWEEN_WORDS in text else BETWEEN_WORDS.join(text.split())
 
 
 def update_digest(digest: Any, pair: SentencePair) -> None:
