@@ -164,7 +164,7 @@ def draw(variations: Sequence[Variation], results: Results, picture: Path) -> No
     for axes, metric, axis in zip(
         panels,
         _METRICS,
-        ("perplexity: change of its logarithm, right is better", "BLEU: change in points, right is better"),
+        ("fall of the perplexity's logarithm", "gain in BLEU"),
         strict=True,
     ):
         _draw(axes, rows, metric, results)
