@@ -133,10 +133,10 @@ def compare_levers(plan: Plan) -> Iterator[Results]:
     }
     for (seed, name), recipe in recipes.items():
         own, run = fingerprint(recipe), RunFolder(plan.output / name / f"seed-{seed}")
-        result = known.get(own) or _done(recipe, run)
-        if result is None and plan.done_only:
+        result = known.get(own) or (_done(recipe, run) if plan.done_only else result_of(recipe, run))
+        if result is None:
             continue
-        results["runs"].append({**(result or result_of(recipe, run)), "variant": name, "seed": seed, FINGERPRINT: own})
+        results["runs"].append({**result, "variant": name, "seed": seed, FINGERPRINT: own})
         yield results
     if not results["runs"]:
         raise ValueError(f"No run of this plan is done, neither in {plan.output} nor in a file of `--known`; leave out `--done-only`.")

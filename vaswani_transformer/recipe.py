@@ -26,8 +26,11 @@ from .strict_yaml import apply_override, parse, plain, read_mapping, require_abo
 from .tasks import MARKING, TASKS, Task, TaskName
 
 _RATES_OF_DROPOUT = ("dropout", "attention_dropout", "activation_dropout")
-_OF_A_HEAD = ("classifier_dropout", "classifier_pooling")
-"""Fields of the configuration that say how a model is read, and not what the encoder is."""
+_OF_A_HEAD: dict[str, tuple[TaskName, ...]] = {
+    "classifier_dropout": ("classification", "tagging"),
+    "classifier_pooling": ("classification",),
+}
+"""Fields of the configuration that say how a model is read, and not what the encoder is; and the tasks whose models are read so."""
 _BESIDE_A_PAIR = 2
 """Tokens that a tokenizer adds to two texts: `</s>` after each."""
 _EPOCHS, _UPDATES = "`training.epochs`", "`training.updates`"
@@ -589,8 +592,7 @@ class Recipe:
 
     def _check_parts_of_tasks(self) -> None:
         """Refuse settings of a map or of a kind of noise that this task does not have."""
-        owners = {"classifier_pooling": ("classification",), "classifier_dropout": ("classification", "tagging")}
-        for key, tasks in owners.items():
+        for key, tasks in _OF_A_HEAD.items():
             if key in self.model and self.task not in tasks:
                 named = " and ".join(f"`task: {task}`" for task in tasks)
                 raise ValueError(f"`model.{key}` is for {named}, and this recipe has {self._named}; leave it out.")

@@ -122,20 +122,21 @@ def fitting_positions(
         missing = "start_positions" if start_positions is None else "end_positions"
         raise ValueError(f"An answer has a first and a last token, and `{missing}` is missing; pass both, or neither.")
     texts, size = logits.shape
+    # One place more than the text has, for all that lies beyond it
+    is_padding = None if attention_mask is None else torch.nn.functional.pad(attention_mask.to(logits.device) == 0, (0, 1))
     found = []
     for name, positions in (("start_positions", start_positions), ("end_positions", end_positions)):
         flat = positions.squeeze(-1) if positions.ndim > 1 else positions
         if flat.shape != (texts,):
             raise ValueError(f"`{name}` has the shape {tuple(positions.shape)}, and {texts} texts need ({texts},).")
-        # What lies beyond the text counts for nothing, as in all question answering of transformers, also where a longer text beside it
-        # has made it padding.
         if flat.is_floating_point():
             raise ValueError(f"`{name}` are {flat.dtype}, and positions are whole numbers; pass integers.")
+        # What lies beyond the text counts for nothing, as in all question answering of transformers, also where a longer text beside it
+        # has made it padding.
         flat = flat.long().clamp(max=size)
         check_ids(flat, size + 1, f"`{name}` has", "positions are counted from 0")
         flat = flat.to(logits.device)
-        if attention_mask is not None:
-            is_padding = torch.nn.functional.pad(attention_mask.to(logits.device) == 0, (0, 1))
+        if is_padding is not None:
             flat = flat.masked_fill(is_padding.gather(1, flat.clamp(min=0)[:, None]).squeeze(1), size)
         found.append(flat)
     return found[0], found[1]
