@@ -198,6 +198,11 @@ class VaswaniConfig(PreTrainedConfig):
         return self.vocab_size if self.target_vocab_size is None else self.target_vocab_size
 
     @property
+    def most_positions(self) -> int | None:
+        """The most tokens that a text may have: the entries of the learned table of positions, or no limit with sinusoids."""
+        return self.max_position_embeddings if self.position_embedding_type == "learned" else None
+
+    @property
     def has_one_embedding(self) -> bool:
         """Whether source, target and softmax share one matrix."""
         return self.tie_word_embeddings and self.target_vocab_size is None

@@ -84,11 +84,15 @@ def test_of_an_encoder_alone_only_what_is_true_is_told(kind: type[VaswaniPreTrai
     timed = CliRunner().invoke(app, ["info", "--model", str(tmp_path), "--length", "50", "--seconds"])
     assert timed.exit_code == 1
     assert timed.stderr == f"error: --seconds measures a model with a decoder, and {tmp_path} is an encoder alone; leave it out.\n"
+    searched = CliRunner().invoke(app, ["info", "--model", str(tmp_path), "--length", "50", "--beams", "4"])
+    assert searched.exit_code == 1
+    assert searched.stderr == f"error: --beams is for a model that writes text, and {tmp_path} is an encoder alone; leave it out.\n"
 
 
 def test_costs_need_a_length_and_a_model_of_ours() -> None:
-    no_model = CliRunner().invoke(app, ["info", "--seconds"])
-    assert no_model.exit_code == 2 and "whose time?" in no_model.output
+    for given in (["--seconds"], ["--sentences", "1"], ["--beams", "4"]):
+        no_model = CliRunner().invoke(app, ["info", *given])
+        assert no_model.exit_code == 2 and f"{given[0]} needs --model and --length" in no_model.output
     alone = CliRunner().invoke(app, ["info", "--model", "base"])
     assert alone.exit_code == 2 and "belong together" in alone.output
     absent = CliRunner().invoke(app, ["info", "--length", "10"])

@@ -140,7 +140,7 @@ def test_a_cut_cable_ends_the_training_and_it_resumes_to_the_same_bits(
     assert not (run.state / "update-60").exists()
     for again in (run, undisturbed):
         processes = [start(host, recipe, again.path) for host in hosts]
-        assert [process.wait(timeout=180) for process in processes] == [0, 0], words(tmp_path, 0)
+        assert [process.wait(timeout=600) for process in processes] == [0, 0], words(tmp_path, 0)
     assert files(run) == files(undisturbed)
 
 

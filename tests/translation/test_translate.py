@@ -1,5 +1,6 @@
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ from torch import Tensor, nn
 from transformers import MarianMTModel, PreTrainedTokenizerBase
 
 from vaswani_transformer.data.bpe import train_tokenizer
+from vaswani_transformer.translation.loading import load_checkpoint
 from vaswani_transformer.translation.translate import Failure, Outcome, Translation, Translator, check_search, translate
 
 
@@ -113,6 +115,23 @@ def test_half_a_character_is_named(model: MarianMTModel, tokenizer: PreTrainedTo
     found = outcomes(Translator(model, tokenizer), ["A man reads.", "ab\ud800", ""])
     assert found[1] == Failure("half a surrogate pair at character 3, which is not text")
     assert found[::2] == outcomes(Translator(model, tokenizer), ["A man reads.", ""])
+
+
+def test_a_sentence_beyond_a_learned_table_of_positions_is_named(checkpoint: Path, tokenizer: PreTrainedTokenizerBase) -> None:
+    model, _ = load_checkpoint(checkpoint)
+    assert model.config.most_positions == 60
+    fits, too_long = "a" * 59, "a" * 60
+    assert [len(ids) for ids in tokenizer([fits, too_long])["input_ids"]] == [60, 61]
+    assert len(translate(model, tokenizer, [fits])) == 1
+    with pytest.raises(ValueError, match=r"^Sentence 2 has 61 tokens, and the model has positions for 60; shorten or leave it out\.$"):
+        translate(model, tokenizer, [fits, "", too_long])
+
+
+def test_the_bar_says_what_is_done(model: MarianMTModel, tokenizer: PreTrainedTokenizerBase, capsys: pytest.CaptureFixture[str]) -> None:
+    translate(model, tokenizer, ["A man reads."], progress=True)
+    assert "Translating: 100%" in capsys.readouterr().err
+    translate(model, tokenizer, ["A man reads."], progress=True, description="Writing")
+    assert "Writing: 100%" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -28,9 +28,9 @@ def info(
     ] = None,
     length: Annotated[int | None, typer.Option(min=1, metavar="N", help="With --model: tokens of a source, and of its target.")] = None,
     sentences: Annotated[
-        int, typer.Option(min=1, metavar="N", help="With --model: pairs of a micro-batch, or sentences translated at once.")
-    ] = 1,
-    beams: Annotated[int, typer.Option(min=1, metavar="N", help="With --model: hypotheses of a sentence.")] = 4,
+        int | None, typer.Option(min=1, metavar="N", help="With --model: pairs of a micro-batch, or sentences translated at once.  [default: 1]")
+    ] = None,
+    beams: Annotated[int | None, typer.Option(min=1, metavar="N", help="With --model: hypotheses of a sentence.  [default: 4]")] = None,
     seconds: Annotated[
         bool, typer.Option("--seconds", help="With --model: also measure shorter texts on this machine, and predict the time.")
     ] = False,
@@ -50,17 +50,18 @@ def info(
     """
     if (model is None) != (length is None):
         raise typer.BadParameter("--model and --length belong together: what a model costs depends on the length.")
-    if seconds and model is None:
-        raise typer.BadParameter("--seconds needs --model and --length: whose time?")
     if model is None or length is None:
+        if seconds or sentences or beams:
+            named = "--seconds" if seconds else "--sentences" if sentences else "--beams"
+            raise typer.BadParameter(f"{named} needs --model and --length: whose cost?")
         facts = {**_software(), **_machine(), **_uses()}
     else:
-        facts = _costs(model, length, sentences, beams, seconds)
+        facts = _costs(model, length, sentences or 1, beams, seconds)
     for name, value in facts.items():
         print(f"{name:<20} {value}")
 
 
-def _costs(model: str, length: int, sentences: int, beams: int, seconds: bool) -> dict[str, str]:
+def _costs(model: str, length: int, sentences: int, asked_beams: int | None, seconds: bool) -> dict[str, str]:
     from transformers import AutoConfig
 
     from ..configuration_vaswani import PRESETS, VaswaniConfig
@@ -73,7 +74,10 @@ def _costs(model: str, length: int, sentences: int, beams: int, seconds: bool) -
     if not isinstance(config, VaswaniConfig):
         raise ValueError(f"{model} is a {config.model_type} model; the formulas for cost know this package's own models only.")
     if not config.is_encoder_decoder:
+        if asked_beams is not None:
+            raise ValueError(f"--beams is for a model that writes text, and {model} is an encoder alone; leave it out.")
         return _costs_of_encoder(model, config, length, sentences, seconds)
+    beams = asked_beams or 4
     libraries = process_bytes("VmRSS") or 0  # all that a training imports is imported now
 
     def told(memory: Memory) -> str:

@@ -156,7 +156,8 @@ def _evaluate_texts(
         sources, right = [pair.source for pair in pairs], [references(pair) for pair in pairs]
         started = time.perf_counter()
         read = examples.cut(sources, tokenizer)
-        settings = {"batch_tokens": recipe.validation.batch_tokens, "progress": progress, "copy_items": None, **generate_kwargs}
+        shown = {"progress": progress, "description": "Writing"}
+        settings = {"batch_tokens": recipe.validation.batch_tokens, "copy_items": None, **shown, **generate_kwargs}
         written = translate(model, tokenizer, read, **settings)
         measured = {
             "name": name,

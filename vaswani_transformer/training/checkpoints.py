@@ -105,8 +105,8 @@ def set_search(model: PreTrainedModel, search: SearchSettings) -> None:
 def set_longest_text(tokenizer: PreTrainedTokenizerBase, recipe: Recipe, config: VaswaniConfig) -> None:
     """Make every checkpoint's tokenizer cut texts, where a caller asks for truncation, as training did or as the model must."""
     limits = [recipe.batching.max_sentence_tokens] if isinstance(examples_of(recipe), CutTexts) else []
-    if config.position_embedding_type == "learned":
-        limits.append(config.max_position_embeddings)
+    if config.most_positions is not None:
+        limits.append(config.most_positions)
     if limits:
         tokenizer.model_max_length = min(limits)
 

@@ -204,7 +204,7 @@ def _encode(
     *,
     progress: bool = False,
 ) -> None:
-    limit = _most_tokens(recipe, max_tokens)
+    limit = min(max_tokens, recipe.model_config().most_positions or max_tokens)
     decisive = {"split": folder.name, "tokenizer": tokenizer_hash(tokenizer), "max_tokens": limit}
     examples = examples_of(recipe, labels)
     if isinstance(examples, MarkedAnswers) and limit < examples.size:
@@ -328,12 +328,6 @@ def _unless_all_are_dropped(pairs: Iterator[SentencePair], report: CleaningRepor
             f"Cleaning dropped all {report.pairs_in:,} training pairs ({reasons}; also in {run.cleaning}); check the corpora, or change "
             "`data.cleaning`."
         )
-
-
-def _most_tokens(recipe: Recipe, wanted: int) -> int:
-    """The most tokens of a sentence: as many as wanted with sinusoids, at most its entries with a learned table of positions."""
-    config = recipe.model_config()
-    return wanted if config.position_embedding_type == "sinusoidal" else min(wanted, config.max_position_embeddings)
 
 
 def _facts(encoded: EncodedCorpus) -> dict[str, Any]:

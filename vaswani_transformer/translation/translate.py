@@ -45,6 +45,7 @@ def translate(
     target_language: str | None = None,
     batch_tokens: int = 4096,
     progress: bool = False,
+    description: str = "Translating",
     **generate_kwargs: Any,
 ) -> list[str]:
     """Translate `sentences`, in order.
@@ -60,11 +61,13 @@ def translate(
         target_language: needed for a model of ours that has several.
         batch_tokens: the most source tokens, padding included, that one batch may hold (a longer sentence goes alone).
         progress: show a bar with sentences a second and the time left.
+        description: what the bar calls the work.
         **generate_kwargs: passed on to `model.generate`; all other settings come from `model.generation_config`.
 
     Raises:
         TypeError: `sentences` is not a sequence of strings.
-        ValueError: a sentence is not text, a limit is not positive, or the model needs another target language.
+        ValueError: a sentence is not text or has more tokens than a learned table has positions, a limit is not positive, or the model
+            needs another target language.
     """
     _check(sentences, batch_tokens)
     check_search(generate_kwargs)
@@ -73,7 +76,8 @@ def translate(
             raise ValueError(f"Sentence {index} cannot be translated: {reason}.")
     translations = [""] * len(sentences)
     token_ids = _token_ids(tokenizer, sentences, language_prefix(tokenizer, target_language))
-    with tqdm(total=len(sentences), unit="sentence", desc="Translating", disable=not progress) as bar:
+    _check_positions(token_ids, getattr(model.config, "most_positions", None))
+    with tqdm(total=len(sentences), unit="sentence", desc=description, disable=not progress) as bar:
         bar.update(len(sentences) - len(token_ids))
         for batch in _batches(token_ids, batch_tokens):
             for index, hypotheses in zip(batch, _search(model, tokenizer, [token_ids[i] for i in batch], generate_kwargs), strict=True):
@@ -202,6 +206,13 @@ def _token_ids(tokenizer: PreTrainedTokenizerBase, sentences: Sequence[str], pre
         encoded = tokenizer([sentences[index] for index in part])["input_ids"]
         token_ids |= {index: [*prefix, *ids] for index, ids in zip(part, encoded, strict=True)}
     return token_ids
+
+
+def _check_positions(token_ids: Mapping[int, list[int]], most: int | None) -> None:
+    """Refuse the first sentence that has more tokens than the model has positions for."""
+    for index, ids in token_ids.items():
+        if most is not None and len(ids) > most:
+            raise ValueError(f"Sentence {index} has {len(ids):,} tokens, and the model has positions for {most:,}; shorten or leave it out.")
 
 
 def _search(
