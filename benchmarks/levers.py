@@ -149,14 +149,14 @@ def result_of(recipe: Recipe, run: RunFolder) -> Row:
     if train(recipe, run.path) is None:
         raise InterruptedError(f"The training in {run.path} was stopped; the same command goes on with it.")
     result = _scores(recipe, run) | {key: read_json(run.training)[key] for key in ("updates", "target_tokens", "flops", "parameters")}
-    write_json(run.path / RESULT, {"recipe": recipe.to_yaml(), "result": result})
+    write_json(run.path / RESULT, {FINGERPRINT: fingerprint(recipe), "result": result})
     return result
 
 
 def _done(recipe: Recipe, run: RunFolder) -> Row | None:
-    """The result of a run that has been trained and scored with this recipe."""
+    """The result of a run that has been trained and scored with this recipe on the same text."""
     file = run.path / RESULT
-    if file.is_file() and (known := read_json(file))["recipe"] == recipe.to_yaml():
+    if file.is_file() and (known := read_json(file)).get(FINGERPRINT) == fingerprint(recipe):
         return dict(known["result"])
     return None
 

@@ -21,10 +21,12 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from benchmarks.command_line import run
+from benchmarks.known_runs import FINGERPRINT
 from benchmarks.levers import Plan, budget_of, compare_levers
 from benchmarks.report import Results, Row, markdown_table
 from vaswani_transformer.data.builtin.corpus import Split, builtin_pairs
 from vaswani_transformer.evaluation.bleu import score
+from vaswani_transformer.evaluation.scores import text_sha256
 from vaswani_transformer.files.atomic_file import write_text
 from vaswani_transformer.files.json_files import read_json, write_json
 from vaswani_transformer.report.curves import write_png
@@ -80,6 +82,11 @@ class Lengths:
     def __post_init__(self) -> None:
         if list(self.edges) != sorted(set(self.edges)) or not self.edges or self.edges[0] < _SHORTEST:
             raise ValueError(f"`--edges` must ascend, from {_SHORTEST} words on, and are {' '.join(map(str, self.edges)) or 'missing'}.")
+        if self.edges[0] <= self.train_words < self.edges[-1] and self.train_words not in self.edges:
+            raise ValueError(
+                f"A class of test texts would hold both shorter and longer texts than those of the training; name {self.train_words} among "
+                "the `--edges`."
+            )
         if self.train_words < _SHORTEST or self.train_texts < 1 or self.test_texts < 1:
             raise ValueError(f"A training text needs {_SHORTEST} words or more, and there must be a training and a test text.")
 
@@ -153,14 +160,15 @@ def compare_lengths(plan: Plan, lengths: Lengths) -> Iterator[Results]:
     for found in compare_levers(plan):
         last = found["runs"][-1]
         run = RunFolder(plan.output / last["variant"] / f"seed-{last['seed']}")
-        done.append({**last, "classes": _classes_of(run, tests)})
+        done.append({**last, "classes": _classes_of(run, last[FINGERPRINT], tests)})
         yield {**found, "lengths": _plain(lengths), "runs": done}
 
 
-def _classes_of(run: RunFolder, tests: dict[tuple[int, int], Texts]) -> list[Row]:
+def _classes_of(run: RunFolder, trained_on: str, tests: dict[tuple[int, int], Texts]) -> list[Row]:
     """The scores of each class of length; those of the same model on the same texts are not computed again."""
     file = run.path / RESULT
-    asked = {"recipe": run.recipe.read_text(encoding="utf-8"), "classes": [[*bounds, len(chosen)] for bounds, chosen in tests.items()]}
+    classes = [[*bounds, text_sha256(text for pair in chosen for text in pair)] for bounds, chosen in tests.items()]
+    asked = {FINGERPRINT: trained_on, "classes": classes}
     if file.is_file() and (known := read_json(file))["asked"] == asked:
         return list(known["classes"])
     model, tokenizer = load_checkpoint(run.averaged)

@@ -75,10 +75,18 @@ def _rows(own: Row) -> list[list[str]]:
     for metric in first["scores"]:
         score = fmean(tested["scores"][metric] for tested in sets)
         solved = "" if len(sets) == 1 else f"; {sum(tested['scores'][metric] >= SOLVED for tested in sets)} solved"
-        others = [f"{other['score']:.2f} {other['system']}" for other in first["published"] if other["metric"] == metric]
+        others = [f"{score:.2f} {system}" for system, score in _others(sets, metric)]
         rows.append([own["name"], name, score_titles()[metric], f"{score:.2f}{solved}", "; ".join(others) or UNKNOWN, *spent])
         spent = [""] * len(spent)
     return rows
+
+
+def _others(sets: Sequence[Row], metric: str) -> list[tuple[str, float]]:
+    """The systems of which a score is published for every test set, and its mean."""
+    found: dict[str, list[float]] = {}
+    for other in (other for tested in sets for other in tested["published"] if other["metric"] == metric):
+        found.setdefault(other["system"], []).append(other["score"])
+    return [(system, fmean(scores)) for system, scores in found.items() if len(scores) == len(sets)]
 
 
 def _remarks(runs: Sequence[Row]) -> str:
@@ -94,7 +102,7 @@ def _remarks(runs: Sequence[Row]) -> str:
 
 
 def _each_set(own: Row) -> list[str]:
-    """The score of every test set of a run, and its error."""
+    """The score of every test set of a run, its error, and others' scores where there are any."""
     metrics = list(own["sets"][0]["scores"])
     header = [own["name"], "questions" if own["task"] == "question_answering" else "examples"]
     header += [f"{score_titles()[metric]}{ending}" for metric in metrics for ending in ("", ", error")]
@@ -103,6 +111,11 @@ def _each_set(own: Row) -> list[str]:
         + [f"{value:.1f}" for metric in metrics for value in (tested["scores"][metric], 100 - tested["scores"][metric])]
         for tested in own["sets"]
     ]
+    if any(tested["published"] for tested in own["sets"]):
+        header.append("others report")
+        for row, tested in zip(rows, own["sets"], strict=True):
+            named = [f"{score_titles()[one['metric']]} {one['score']:.1f} {one['system']}" for one in tested["published"]]
+            row.append("; ".join(named) or UNKNOWN)
     return [markdown_table(header, rows, left=1)]
 
 

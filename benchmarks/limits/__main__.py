@@ -77,8 +77,10 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     senses.add_argument("--mucow", type=Path, required=True, metavar="FOLDER", help="with SOURCE-TARGET.key.txt and .text.txt")
     for verb in (gender, senses):
         verb.add_argument("--everything", action="store_true", help="also words that the training text does not have")
+        verb.set_defaults(sentences=None)
     for verb in (noise, sources):
         verb.add_argument("--seed", type=int, default=1)
+        verb.add_argument("--sentences", type=int, metavar="N", help="the first N of the text only")
     for verb in verbs.choices.values():
         _add_common(verb)
     parser.epilog = "\n".join(verb.format_usage() for verb in verbs.choices.values())
@@ -89,11 +91,10 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("models", nargs="+", metavar="MODEL", help="a run's folder; with --source and --target any model's folder or repository, too")
     add("--split", choices=["test", "validation"], default="test", help="of a run: which of its sets (default: %(default)s)")
-    add("--sentences", type=int, metavar="N", help="the first N of the text only")
     add("--root", type=Path, metavar="FOLDER", help="where a recipe's relative files start (default: where the recipe says)")
     add("--source", metavar="FILE", help="instead of a run's own set: sentences, one a line, plain, .gz or .xz")
     add("--target", metavar="FILE", help="their translations, line by line")
-    add("--languages", nargs=2, default=["en", "de"], metavar="CODE", help="of these two files (default: en de)")
+    add("--languages", nargs=2, metavar="CODE", help="of these two files (default: en de)")
     add("--tokenized", action="store_true", help="these two files are split into tokens")
     add("--output", type=Path, default=Path("runs/limits"), metavar="FOLDER", help="default: %(default)s")
 
@@ -118,7 +119,8 @@ def chosen_measure(a: argparse.Namespace) -> Measure:
 
 
 def main(a: argparse.Namespace) -> None:
-    wanted = Wanted(a.split, a.sentences, a.root, a.source, a.target, tuple(a.languages), a.tokenized)
+    languages = None if a.languages is None else tuple(a.languages)
+    wanted = Wanted(a.split, a.sentences, a.root, a.source, a.target, languages, a.tokenized)
     results = measure_models(a.name, a.models, wanted, chosen_measure(a), a.output)
     print(f"{TABLES[a.name](results)}\n{a.name}.json and {a.name}.md are in {a.output}.")
 

@@ -5,6 +5,7 @@ Stanovsky et al. use, is no package of PyPI; DWDSmor fetches its automata; a lis
 knows that *Lehrerin* is feminine, but not who *der Angestellten* is. German marks the gender of a person in a few closed classes:
 
 - the noun ends in *-in* (*Lehrerin*, *Ärztin*), *-frau*, *-schwester*, *-dame*: female; in *-mann*, *-herr*, *-bruder*: male;
+- *Junge* is a man, *junge* before a noun an adjective; in lower case, a feminine determiner or the noun's own form tells which;
 - else the determiner or the contracted preposition before the noun, with adjectives between them, says it: *eine*, *zur*: female; *den*,
   *dem*, *ein*, *zum*: male, because a noun for a person is hardly ever neuter; *der* before a noun in a masculine form: male;
 - an adjective as a noun (*Angestellte*, *Vorsitzende*) has its gender from the determiner and its ending together;
@@ -50,13 +51,11 @@ def gender_of(words: Sequence[str], place: int) -> Gender | None:
     """
     lower = [word.lower() for word in words]
     place = _noun(lower, place)
+    if _is_young(words, lower, place):
+        place += 1
     noun = lower[place]
-    if noun.endswith(_ANY_ENDS):
-        return "neutral"
-    if noun.endswith(_FEMALE_ENDS) or _ends_in_in(noun):
-        return "female"
-    if noun.endswith(_MALE_ENDS):
-        return "male"
+    if by_form := _by_form(noun):
+        return by_form
     found = _determiner(lower, place)
     return None if found is None else _by_determiner(lower[found], noun, lower[found - 1] if found else "")
 
@@ -64,6 +63,24 @@ def gender_of(words: Sequence[str], place: int) -> Gender | None:
 def is_determiner(word: str) -> bool:
     """Whether a word in lower case is one of the determiners, or prepositions with one in them, that this grammar reads."""
     return _form(word) is not None
+
+
+def _by_form(noun: str) -> Gender | None:
+    """The gender that the noun's own ending says."""
+    if noun.endswith(_ANY_ENDS):
+        return "neutral"
+    if noun.endswith(_FEMALE_ENDS) or _ends_in_in(noun):
+        return "female"
+    return "male" if noun.endswith(_MALE_ENDS) else None
+
+
+def _is_young(words: Sequence[str], lower: Sequence[str], place: int) -> bool:
+    """Whether *junge* or *jungen* is an adjective: the noun follows."""
+    if lower[place] not in ("junge", "jungen") or not lower[place + 1 : place + 2] or not _may_be_noun(lower[place + 1]):
+        return False
+    is_cased = words[place].islower() and words[place + 1][0].isupper()
+    feminine = {"junge": ("die", "eine"), "jungen": ("einer", "zur")}[lower[place]]
+    return is_cased or _by_form(lower[place + 1]) is not None or (place > 0 and _form(lower[place - 1]) in feminine)
 
 
 def _noun(words: Sequence[str], place: int) -> int:
@@ -127,4 +144,5 @@ def _by_determiner(determiner: str, noun: str, before: str) -> Gender | None:
 def _is_adjective(noun: str) -> bool:
     """A noun that is declined as an adjective: der Angestellte, ein Angestellter."""
     stem = next((noun.removesuffix(end) for end in ("en", "er", "em", "es", "e") if noun.endswith(end)), "")
-    return stem.endswith(("end", "llt", "lich", "los", "ig", "wandt", "kannt", "tzt", "amt", "fremd", "iert", "tigt"))
+    ends = ("end", "llt", "lich", "los", "ig", "wandt", "kannt", "tzt", "amt", "fremd", "iert", "tigt")
+    return stem.endswith(ends) and not stem.endswith("könig")

@@ -77,7 +77,7 @@ class Wanted:
         sentences: the first so many only.
         root: where the relative file names of a recipe start; by default where the recipe says.
         source, target: two line-aligned files instead.
-        languages: theirs.
+        languages: theirs; by default English and German.
         tokenized: they are split into tokens.
     """
 
@@ -86,8 +86,17 @@ class Wanted:
     root: Path | None = None
     source: str | None = None
     target: str | None = None
-    languages: tuple[str, str] = ("en", "de")
+    languages: tuple[str, str] | None = None
     tokenized: bool = False
+
+    def check(self) -> None:
+        """Raise a `ValueError` where a part of what is wanted would be ignored."""
+        if bool(self.source) != bool(self.target):
+            raise ValueError("--source and --target belong together: sentences, and their translations line by line.")
+        if not self.source and (self.tokenized or self.languages):
+            raise ValueError("--tokenized and --languages describe the files of --source and --target; a run's recipe tells its own.")
+        if self.sentences is not None and self.sentences < 1:
+            raise ValueError(f"--sentences must be 1 or more, not {self.sentences}.")
 
 
 class Subject:
@@ -105,6 +114,7 @@ class Subject:
             ValueError: the model is damaged, or the text cannot be read; a model that is no run has no files to be tested on.
         """
         self.name, self.wanted = place, wanted
+        wanted.check()
         run = RunFolder(Path(place))
         self.run = run if run.recipe.is_file() else None
         if self.run and not run.averaged.is_dir():
@@ -180,7 +190,7 @@ class Subject:
         wanted = self.wanted
         if wanted.source and wanted.target:
             corpus: Any = LinesCorpus(source=wanted.source, target=wanted.target, tokenized=wanted.tokenized)
-            name, languages, root = Path(wanted.source).name, wanted.languages, Path()
+            name, languages, root = Path(wanted.source).name, wanted.languages or ("en", "de"), Path()
         else:
             sets = self.recipe.data.test if wanted.split == "test" else {"validation": self.recipe.data.validations[0]}
             if not sets:

@@ -91,9 +91,10 @@ def _how(results: Results) -> str:
     return (
         f"Test sets, in points of 100: {spread} to `scratch` with the same seed and examples. "
         "A share has the recipe's updates times its root. "
-        f"Scored is the checkpoint that was best on the validation set.{choice} `scratch` has the recipe's shape and a vocabulary learned "
-        "from these examples alone; the others have those of the model that they begin with, and for translation a vocabulary learned "
-        f"from the examples.{linear} {len(results['runs'])} of {results['planned']} trainings are done."
+        f"Scored is the checkpoint that was best on the validation set.{choice} `scratch` has the recipe's shape, or that of the first "
+        "model where the recipe fine-tunes, and a vocabulary learned from these examples alone; the others have those of the model that "
+        f"they begin with, and for translation a vocabulary learned from the examples.{linear} {len(results['runs'])} of "
+        f"{results['planned']} trainings are done."
     )
 
 

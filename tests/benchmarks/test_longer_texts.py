@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from benchmarks import longer_texts
+from benchmarks.known_runs import FINGERPRINT
 from benchmarks.levers import Plan
 from benchmarks.longer_texts import POSITIONS, Lengths, compare_lengths, draw, table, texts, write_corpus
 from vaswani_transformer.files.json_files import read_json, write_json
@@ -28,6 +29,8 @@ def test_classes_touch_and_nonsense_is_refused() -> None:
     assert Lengths(edges=(8, 16, 24)).classes == [(3, 8), (9, 16), (17, 24)]
     with pytest.raises(ValueError, match="`--edges` must ascend"):
         Lengths(edges=(16, 8))
+    with pytest.raises(ValueError, match="name 12 among the `--edges`"):
+        Lengths(train_words=12, edges=(8, 24))
     with pytest.raises(ValueError, match="there must be a training and a test text"):
         Lengths(test_texts=0)
 
@@ -37,7 +40,6 @@ def test_each_class_is_translated_once(tmp_path: Path, monkeypatch: pytest.Monke
     tests = read_json(recipe.parent / "tests.json")["tests"]
     run = RunFolder(tmp_path / "sinusoids" / "seed-1")
     run.path.mkdir(parents=True)
-    run.recipe.write_text("a recipe", encoding="utf-8")
     monkeypatch.setattr(longer_texts, "compare_levers", lambda plan: iter([_levers(plan)]))
     monkeypatch.setattr(longer_texts, "load_checkpoint", lambda folder: (None, None))
     answers = {source: german for chosen in tests for source, german in chosen[:3]}  # one of four is wrong
@@ -47,13 +49,16 @@ def test_each_class_is_translated_once(tmp_path: Path, monkeypatch: pytest.Monke
     assert [(row["shortest"], row["longest"], row["exact"]) for row in results["runs"][0]["classes"]] == [(3, 8, 0.75), (9, 14, 0.75)]
     monkeypatch.setattr(longer_texts, "translate", lambda *arguments: pytest.fail("translated again"))
     assert list(compare_lengths(plan, SMALL)) == [results]
+    monkeypatch.setattr(longer_texts, "compare_levers", lambda plan: iter([_levers(plan, trained_on="another text")]))
+    with pytest.raises(pytest.fail.Exception, match="translated again"):
+        list(compare_lengths(plan, SMALL))
     assert "| 3 to 8 | sinusoids | 4 |" in table(results) and "| *9 to 14* | sinusoids | 4 |" in table(results)
     draw(results, tmp_path / "table.png")
     assert (tmp_path / "table.png").stat().st_size > 1000
 
 
-def _levers(plan: Plan) -> dict[str, Any]:
-    return {"variants": plan.variants, "runs": [{"variant": "sinusoids", "seed": 1, "updates": 7}]}
+def _levers(plan: Plan, trained_on: str = "a text") -> dict[str, Any]:
+    return {"variants": plan.variants, "runs": [{"variant": "sinusoids", "seed": 1, "updates": 7, FINGERPRINT: trained_on}]}
 
 
 def test_the_corpus_is_written_once(tmp_path: Path) -> None:

@@ -48,6 +48,20 @@ def test_several_test_sets_have_a_mean_and_a_table_of_their_own(run: RunFolder) 
     )
 
 
+def test_others_stand_beside_a_mean_only_where_they_have_every_test_set(run: RunFolder) -> None:
+    own = read_run(scored(run, "question_answering", {"1_facts": {"exact_match": 99.0}, "2_facts": {"exact_match": 30.0}}).path)
+    whole = [{"system": "A peer", "metric": "exact_match", "score": score} for score in (100.0, 45.0)]
+    part = {"system": "Another", "metric": "exact_match", "score": 97.0}
+    own["sets"][0]["published"], own["sets"][1]["published"] = [whole[0], part], [whole[1]]
+    shown = table({"runs": [own]})
+    assert "| toy_en_de | mean of 2 | exact match | 64.50; 1 solved | 72.50 A peer |" in shown
+    assert shown.endswith(
+        "| toy_en_de | questions | exact match | exact match, error | others report |\n| --- | ---: | ---: | ---: | ---: |\n"
+        "| 1_facts | 40 | 99.0 | 1.0 | exact match 100.0 A peer; exact match 97.0 Another |\n"
+        "| 2_facts | 40 | 30.0 | 70.0 | exact match 45.0 A peer |\n"
+    )
+
+
 def test_the_files_hold_what_is_printed(
     run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

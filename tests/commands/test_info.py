@@ -89,6 +89,16 @@ def test_of_an_encoder_alone_only_what_is_true_is_told(kind: type[VaswaniPreTrai
     assert searched.stderr == f"error: --beams is for a model that writes text, and {tmp_path} is an encoder alone; leave it out.\n"
 
 
+def test_a_learned_table_of_positions_limits_the_length(tmp_path: Path) -> None:
+    positions = {"position_embedding_type": "learned", "max_position_embeddings": 64}
+    VaswaniConfig.from_preset("tiny", vocab_size=300, **positions).save_pretrained(tmp_path)
+    refused = CliRunner().invoke(app, ["info", "--model", str(tmp_path), "--length", "65"])
+    assert refused.exit_code == 1
+    assert refused.stderr == f"error: {tmp_path} has positions for 64 tokens, and --length asks for 65; ask for fewer.\n"
+    shown = CliRunner().invoke(app, ["info", "--model", str(tmp_path), "--length", "64"])
+    assert shown.exit_code == 0 and "24 GiB train to      64 tokens a side" in shown.stdout
+
+
 def test_costs_need_a_length_and_a_model_of_ours() -> None:
     for given in (["--seconds"], ["--sentences", "1"], ["--beams", "4"]):
         no_model = CliRunner().invoke(app, ["info", *given])

@@ -123,7 +123,12 @@ def test_what_cannot_be_shown_is_one_sentence(
 
 
 @pytest.mark.parametrize(
-    "options", ["--layer 0", "--head first", "--target b --n-best 2", "--layer all --head 2", "--attribution saliency"]
+    "options",
+    [
+        *("--layer 0", "--head first", "--target b --n-best 2", "--layer all --head 2", "--attribution saliency"),
+        *("--attribution saliency --png a.png --layer 1", "--attribution saliency --png a.png --head mean"),
+        *("--attribution saliency --png a.png --kind encoder", "--layer 1", "--head mean", "--kind decoder"),
+    ],
 )
 def test_a_wrong_command_line(options: str) -> None:
     told = look("model", SENTENCE, *options.split())

@@ -9,6 +9,7 @@ from torch import Tensor
 from transformers import MarianMTModel, PreTrainedModel, PreTrainedTokenizerBase
 
 from tests.inspection.test_head_worth import bart, t5, vaswani
+from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 from vaswani_transformer.inspection import heads as heads_module
 from vaswani_transformer.inspection.figures import Kind
 from vaswani_transformer.inspection.head_worth import head_names
@@ -121,6 +122,27 @@ def test_masks_lie_inside_what_is_seen() -> None:
     assert set(marks) == set(SHARES)
     assert choice.tolist() == [[False, True, True, True], [False, True, True, False]]
     assert all(not (mask & ~visible).any() and not mask[~choice].any() for mask in marks.values())
+
+
+@pytest.mark.parametrize(("window", "before"), [(3, 1), (2, 1), (1, 0)])
+def test_a_window_limits_what_a_query_sees(window: int, before: int, tokenizer: PreTrainedTokenizerBase) -> None:
+    torch.manual_seed(5)
+    sizes = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2, "decoder_attention_heads": 2}
+    config = VaswaniConfig(vocab_size=len(tokenizer), **sizes, encoder_ffn_dim=16, decoder_ffn_dim=16, attention_window=window)
+    found = measure_heads(VaswaniForConditionalGeneration(config).eval(), tokenizer, PAIRS)
+    lengths = [len(tokenizer(source).input_ids) for source, _ in PAIRS]
+    places = [(place, length - 1 - place) for length in lengths for place in range(length)]
+    keys = [1 + min(before, earlier) + min((window - 1) // 2, later) for earlier, later in places]
+    seeing = [number for number in keys if number > 1]
+    chance, queries = found.chance["encoder"], found.queries["encoder"]
+    assert queries["same"] == queries["entropy"] == len(seeing)
+    assert chance["same"] == (pytest.approx(sum(1 / number for number in seeing) / len(seeing)) if seeing else None)
+    assert chance["entropy"] == (pytest.approx(sum(map(math.log, seeing)) / len(seeing)) if seeing else None)
+    assert queries["previous"] == (sum(length - 1 for length in lengths) if before else 0)
+    assert queries["next"] == (sum(length - 1 for length in lengths) if window == 3 else 0)
+    written = [len(tokenizer(target).input_ids) for _, target in PAIRS]
+    assert found.queries["decoder"]["previous"] == (sum(length - 1 for length in written) if window > 1 else 0)
+    assert found.queries["cross"]["entropy"] == sum(written)
 
 
 def test_batches_and_padding_change_nothing(

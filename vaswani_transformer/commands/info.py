@@ -28,7 +28,7 @@ def info(
     ] = None,
     length: Annotated[int | None, typer.Option(min=1, metavar="N", help="With --model: tokens of a source, and of its target.")] = None,
     sentences: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="With --model: pairs of a micro-batch, or sentences translated at once.  [default: 1]")
+        int | None, typer.Option(min=1, metavar="N", help="With --model: pairs of a micro-batch, or sentences at once.  [default: 1]")
     ] = None,
     beams: Annotated[int | None, typer.Option(min=1, metavar="N", help="With --model: hypotheses of a sentence.  [default: 4]")] = None,
     seconds: Annotated[
@@ -73,6 +73,8 @@ def _costs(model: str, length: int, sentences: int, asked_beams: int | None, sec
     config = VaswaniConfig.from_preset(model) if model in PRESETS else AutoConfig.from_pretrained(model)
     if not isinstance(config, VaswaniConfig):
         raise ValueError(f"{model} is a {config.model_type} model; the formulas for cost know this package's own models only.")
+    if config.most_positions is not None and length > config.most_positions:
+        raise ValueError(f"{model} has positions for {config.most_positions:,} tokens, and --length asks for {length:,}; ask for fewer.")
     if not config.is_encoder_decoder:
         if asked_beams is not None:
             raise ValueError(f"--beams is for a model that writes text, and {model} is an encoder alone; leave it out.")

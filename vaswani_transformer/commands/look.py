@@ -61,8 +61,12 @@ def look(
     if attribution is not None:
         if not paths or output is not None or nbest > 1:
             raise typer.BadParameter("--attribution draws a picture of one translation; give --png or --svg, and no --output or --n-best.")
+        if (kind, layer, head) != ("cross", "last", "all"):
+            raise typer.BadParameter("--attribution asks the whole model; leave out --kind, --layer and --head.")
         _attribute(model, text, target, level, attribution, paths, languages | search)
         return
+    if not paths and (kind, layer, head) != ("cross", "last", "all"):
+        raise typer.BadParameter("--kind, --layer and --head are those of a picture; give --png or --svg. A page shows all of them.")
     candidates = _maps(model, text, target, nbest, languages, search)
     print(candidates[0].target_text)
     _draw(candidates[0], level, kind, chosen, paths)

@@ -18,6 +18,8 @@ from torch.nn.utils.rnn import pad_sequence
 from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from ..attention_window import Reach, reach_of
+from ..configuration_vaswani import VaswaniConfig
 from .figures import Kind
 from .maps import MEMORY_LIMIT, at_rest, check_size, eager
 from .translating import Translating
@@ -122,13 +124,13 @@ def measure_heads(
         "target": _count([pair.written for pair in tokens], model.config.vocab_size),
     }
     controls = torch.tensor(sorted({*tokenizer.all_special_ids, *tokenizer.added_tokens_decoder}))
-    sums = {kind: _Sums() for kind in KINDS}
+    sums, reaches = {kind: _Sums() for kind in KINDS}, _reaches(model)
     bar = tqdm(total=len(pairs), unit="sentence", desc="Measuring", disable=not progress)
     with torch.inference_mode(), at_rest(model), eager(model), bar:
         for batch in _batches(tokens):
             weights, sides = _forward(model, [tokens[index] for index in batch])
             for kind in KINDS:
-                sums[kind].add(weights[kind], _scene(kind, sides, counts, controls, tokenizer.eos_token_id))
+                sums[kind].add(weights[kind], _scene(kind, sides, counts, controls, tokenizer.eos_token_id, reaches.get(kind)))
             bar.update(len(batch))
     return MeasuredHeads(
         heads={
@@ -262,8 +264,14 @@ class _Sides(NamedTuple):
     in_target: Tensor
 
 
-def _scene(kind: Kind, sides: _Sides, counts: Mapping[Side, Tensor], controls: Tensor, end: int | None) -> Scene:
-    """What one kind of attention sees in a batch."""
+def _reaches(model: PreTrainedModel) -> dict[Kind, Reach]:
+    """How far the queries of our restricted self-attention see; empty where they see everything."""
+    window = model.config.attention_window if model.config.model_type == VaswaniConfig.model_type else None
+    return {} if window is None else {"encoder": reach_of(window, is_causal=False), "decoder": reach_of(window, is_causal=True)}
+
+
+def _scene(kind: Kind, sides: _Sides, counts: Mapping[Side, Tensor], controls: Tensor, end: int | None, reach: Reach | None) -> Scene:
+    """What one kind of attention sees in a batch, with a `reach` only so far."""
     keys = sides.read if kind == "decoder" else sides.source
     queries = {"encoder": sides.source, "decoder": sides.read, "cross": sides.written}[kind]
     real_queries = sides.in_source if kind == "encoder" else sides.in_target
@@ -275,6 +283,10 @@ def _scene(kind: Kind, sides: _Sides, counts: Mapping[Side, Tensor], controls: T
         sink[:, 0] = True
     else:
         sink = keys == (-1 if end is None else end)
+    if reach is not None:
+        places = torch.arange(keys.shape[1], device=keys.device)
+        ahead = places - places[:, None]
+        visible = visible & (ahead >= -reach.before) & (ahead <= reach.after)
     of_side = counts["target" if kind == "decoder" else "source"].to(keys.device)
     frequency = of_side[keys].double().masked_fill(torch.isin(keys, controls.to(keys.device)), torch.inf)
     return Scene(kind, visible, queries, keys, sink, frequency)

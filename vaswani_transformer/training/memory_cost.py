@@ -119,7 +119,7 @@ def translation_memory(config: VaswaniConfig, sentences: int, source_length: int
 
 
 def longest_that_fits(config: VaswaniConfig, limit: int, sentences: int = 1) -> int:
-    """The largest length of source and target whose training needs `limit` bytes at most; 0 if none does.
+    """The largest length of source and target whose training needs `limit` bytes at most; 0 if none does, at most a learned table's size.
 
     Raises:
         ValueError: the formula does not know the model's kind of attention.
@@ -134,7 +134,7 @@ def longest_that_fits(config: VaswaniConfig, limit: int, sentences: int = 1) -> 
             fits = middle
         else:
             too_long = middle
-    return fits
+    return min(fits, config.most_positions or fits)
 
 
 def _rooms(written: int) -> tuple[int, int]:

@@ -212,7 +212,7 @@ def _check_positions(token_ids: Mapping[int, list[int]], most: int | None) -> No
     """Refuse the first sentence that has more tokens than the model has positions for."""
     for index, ids in token_ids.items():
         if most is not None and len(ids) > most:
-            raise ValueError(f"Sentence {index} has {len(ids):,} tokens, and the model has positions for {most:,}; shorten or leave it out.")
+            raise ValueError(f"Sentence {index} has {len(ids):,} tokens, and the model has positions for {most:,}; shorten it.")
 
 
 def _search(

@@ -9,16 +9,18 @@ PHRASES = {
         "der [Lehrer] schläft", "ein junger [Koch] lacht", "sie sieht den alten [Bäcker]", "mit dem [Arzt]", "das Haus des [Arztes]",
         "der [Angestellte] kam", "ein [Angestellter] kam", "den [Angestellten] fragen", "der [Kaufmann]", "zum [Friseur]", "ihr [Anwalt]",
         "dieser [Student]", "[der] freundliche Arzt", "jeder [Beamte]", "einen großen starken [Handwerker]",
+        "der [Junge] lacht", "dem [Jungen]", "der [junge] Arzt", "[Junge] und Mädchen",
     ],
     "female": [
         "die [Lehrerin] schläft", "eine junge [Köchin]", "mit der [Ärztin]", "[Bäckerin] und Mutter", "zwei [Freundinnen]",
         "zur [Anwältin]",
+        "die [junge] Ärztin lacht", "der [jungen] Ärztin", "eine [junge] Angestellte", "zur [jungen] Angestellten",
         "die [Angestellte] kam", "mit der [Angestellten]", "eine [Vorsitzende]", "die [Putzfrau]",
         "der [Krankenschwester]", "eine [Mechaniker]", "meine [Assistentin]",
         "[Friseurin] und [Ingenieurin]",
     ],
-    "neutral": ["die [Person]", "das [Kind]", "eine [Lehrkraft]", "[jemand] ruft", "das neue [Mitglied]"],
-    None: ["die [Lehrer] schlafen", "[Lehrer] schlafen", "und [Koch]", "mit der [Lehrer]"],
+    "neutral": ["die [Person]", "das [Kind]", "eine [Lehrkraft]", "[jemand] ruft", "das neue [Mitglied]", "eine [junge] Person"],
+    None: ["die [Lehrer] schlafen", "[Lehrer] schlafen", "und [Koch]", "mit der [Lehrer]", "die [Könige] kommen"],
 }  # fmt: skip
 
 

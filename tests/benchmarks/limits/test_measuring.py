@@ -114,6 +114,10 @@ def test_what_is_missing_is_said(local_run: RunFolder, tmp_path: Path, monkeypat
     for words, error, message in [
         (["noise", str(local_run.averaged)], ValueError, "no run's folder, so there is no test set of its own; give --source"),
         (["noise", str(tmp_path / "absent")], ValueError, "no run's folder"),
+        (["noise", str(local_run.path), "--source", "text.en"], ValueError, "--source and --target belong together"),
+        (["noise", str(local_run.path), "--tokenized"], ValueError, "--tokenized and --languages describe the files of --source"),
+        (["senses", str(local_run.path), "--mucow", "x", "--languages", "en", "fr"], ValueError, "--tokenized and --languages describe"),
+        (["noise", str(local_run.path), "--sentences", "-1"], ValueError, "--sentences must be 1 or more, not -1"),
         (["sources", str(local_run.path), "--foreign", "fr"], ValueError, "--foreign takes the code of a language and a file"),
         (["sources", str(local_run.path), "--foreign", f"fr={tmp_path / 'noise'}"], ValueError, "has 2 lines and the text 12 sentences"),
         (["gender", str(local_run.path), "--winomt", str(tmp_path / "no")], FileNotFoundError, r"There is no file \S+en_pro.txt"),
