@@ -4,7 +4,8 @@
 
 Everything is read from the runs' own files. `vaswani evaluate RUN --published 'SET; SYSTEM; METRIC; SCORE'` adds the scores of others.
 A run with several test sets, such as bAbI's twenty tasks, has the mean over them, how many it solves, and a table of its own.
-Writes results.json and table.md into --output, and prints the table.
+`--known` takes the results.json of an earlier table, whose runs stand before these. Writes
+results.json and table.md into --output, and prints the table.
 """
 
 import argparse
@@ -124,13 +125,17 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Put the scores and the cost of evaluated runs into one table.")
     add = parser.add_argument
     add("runs", type=Path, nargs="+", metavar="RUN", help="the folder of an evaluated run; no translator")
+    add("--known", type=Path, metavar="FILE", help="results.json of an earlier table; a run of the same recipe replaces its own there")
     add("--output", type=Path, default=Path("runs/tasks"), metavar="FOLDER", help="(default: %(default)s)")
     return parser.parse_args()
 
 
 def main(a: argparse.Namespace) -> None:
     """Write the files and print the table."""
-    results: Results = {"runs": [read_run(folder) for folder in a.runs]}
+    runs = {own["name"]: own for own in (read_json(a.known)["runs"] if a.known else [])} | {
+        own["name"]: own for own in map(read_run, a.runs)
+    }
+    results: Results = {"runs": list(runs.values())}
     text = table(results)
     write_json(a.output / "results.json", results)
     write_text(a.output / "table.md", text)

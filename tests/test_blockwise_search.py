@@ -244,6 +244,11 @@ def test_the_checkpoints_own_setting_is_for_greedy_search(monkeypatch: pytest.Mo
     assert used(monkeypatch, model)
     assert not used(monkeypatch, model, num_beams=2)
     assert not used(monkeypatch, model, draft="none")
+    for draft, changes, drafts in (("heads", {}, False), ("source+heads", {}, True), ("source", {"target_vocab_size": 12}, False)):
+        model = build_model(**changes)
+        model.generation_config.update(draft=draft, allow_custom_entries=True)
+        assert used(monkeypatch, model) is drafts, draft
+        assert not used(monkeypatch, model, num_beams=2)
 
 
 @pytest.mark.parametrize(

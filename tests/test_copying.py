@@ -12,6 +12,7 @@ from transformers.utils import logging as transformers_logging
 
 from vaswani_transformer import TranslationPipeline, VaswaniConfig, VaswaniForConditionalGeneration, train_tokenizer
 from vaswani_transformer.copied_items import items_of, lost_items
+from vaswani_transformer.copying import generate_copying
 from vaswani_transformer.decoding import PAPER_SEARCH
 from vaswani_transformer.translation.translate import Translator, translate
 
@@ -117,6 +118,33 @@ def test_generate_alone_says_that_it_sees_no_text(
     assert "`generate` sees tokens and not text" in warnings.text
 
 
+@pytest.mark.parametrize("prompt", [[1, 77], [77, 78]])
+def test_a_prompt_stays_before_what_is_searched_again(
+    model: Any, tokenizer: PreTrainedTokenizerFast, translator: TranslationPipeline, prompt: list[int]
+) -> None:
+    """transformers puts the start token, 1, before a prompt that does not begin with it."""
+    settings = {"decoder_input_ids": torch.tensor([prompt] * len(TEXTS)), "copy_items": True}
+    found = texts(translator(TEXTS, batch_size=len(TEXTS), **settings))
+    assert not lost(found)
+    inputs = dict(tokenizer(TEXTS, return_tensors="pt", padding=True))
+    sequences = generate_copying(model, tokenizer, inputs, settings)
+    whole = prompt if prompt[0] == 1 else [1, *prompt]
+    assert sequences[:, : len(whole)].tolist() == [whole] * len(TEXTS)
+    alone = [generate_copying(model, tokenizer, dict(tokenizer([text], return_tensors="pt")),
+                              {**settings, "decoder_input_ids": torch.tensor([prompt])}) for text in TEXTS]  # fmt: skip
+    written = [tokenizer.decode(one[0], skip_special_tokens=True) for one in alone]
+    assert written == tokenizer.batch_decode(sequences, skip_special_tokens=True)
+
+
+def test_drafts_out_of_the_prompt_are_for_the_first_search(model: Any, tokenizer: PreTrainedTokenizerFast) -> None:
+    inputs = dict(tokenizer(TEXTS[:1], return_tensors="pt"))
+    plain, drafted = (
+        generate_copying(model, tokenizer, inputs, {"copy_items": True, "num_beams": 1, **more})
+        for more in ({}, {"prompt_lookup_num_tokens": 3})
+    )
+    assert torch.equal(plain, drafted)
+
+
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
@@ -124,6 +152,9 @@ def test_generate_alone_says_that_it_sees_no_text(
         ({"streamer": BaseStreamer(), "num_beams": 1}, "does not go together with `streamer`"),
         ({"return_dict_in_generate": True, "output_scores": True}, "`output_scores` would mix the steps"),
         ({"copy_items": ["urls"]}, "must be true, false, or a list out of code, url"),
+        ({"copy_items": [["url"]]}, "must be true, false, or a list out of code, url"),
+        ({"copy_items": {"url": 1}}, "must be true, false, or a list out of code, url"),
+        ({"max_time": 1.0}, "does not go together with `max_time`"),
     ],
 )
 def test_what_does_not_go_together_is_refused(translator: TranslationPipeline, settings: dict[str, Any], sentence: str) -> None:

@@ -1,5 +1,6 @@
 """A search within a shortlist is the full search with all other tokens forbidden, for every sentence as if it were alone."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from vaswani_transformer.data.shortlisting import save_shortlist
 from vaswani_transformer.decoding import PAPER_SEARCH
 from vaswani_transformer.shortlist import SHORTLIST_FILE, Shortlist
 from vaswani_transformer.tokenizer_identity import tokenizer_hash
+from vaswani_transformer.translation.translate import Translator, translate
 
 ENTRIES, END = 300, 2
 SOURCES = [[5, 9, 17, 40, END], [7, END], [100, 101, 102, 103, 104, 105, END]]
@@ -210,6 +212,21 @@ def test_other_languages_are_refused(folder: Path, tokenizer: PreTrainedTokenize
     with pytest.raises(ValueError, match="from en into de, not for de"):
         translator("Ein Mann liest.", shortlist=True)
     assert translator("Ein Mann liest.")
+    model = VaswaniForConditionalGeneration.from_pretrained(folder)
+    for search in (translate, lambda *given, **settings: Translator(*given[:2], **settings)):
+        with pytest.raises(ValueError, match="from en into de, not for fr"):
+            search(model, own, ["A man reads."], target_language="fr", shortlist=True)
+
+
+def test_a_saved_model_keeps_it(folder: Path, tokenizer: PreTrainedTokenizerBase, tmp_path: Path) -> None:
+    save_shortlist(folder, own_shortlist(tokenizer), use=True)
+    model = VaswaniForConditionalGeneration.from_pretrained(folder)
+    model.save_pretrained(tmp_path / "saved")
+    tokenizer.save_pretrained(tmp_path / "saved")
+    shutil.rmtree(folder)
+    again = VaswaniForConditionalGeneration.from_pretrained(tmp_path / "saved")
+    assert torch.equal(again.generate(**batch(SOURCES)), model.generate(**batch(SOURCES)))
+    assert not torch.equal(again.generate(**batch(SOURCES)), again.generate(**batch(SOURCES), shortlist=False))
 
 
 def test_impossible_settings_are_refused() -> None:

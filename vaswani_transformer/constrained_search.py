@@ -259,6 +259,7 @@ class ConstrainedSearch:
             for items, limit in zip(self.items, limits, strict=True)
         ]
         prompts = input_ids[::beams]
+        self.prompt_length = prompts.shape[1]
         batch = _Batch(steps, grids, prompts, in_place(processors), generation_config, self._accepts)
         batch.run()
         self.found = [[entry[2] for entry in sorted(grid.ended, reverse=True)] for grid in grids]

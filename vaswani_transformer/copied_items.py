@@ -81,7 +81,7 @@ def wanted_classes(setting: Any) -> tuple[str, ...]:
     """
     if setting is None or isinstance(setting, bool):
         return COPIED if setting else ()
-    if isinstance(setting, str | bytes) or not isinstance(setting, Collection) or not set(setting) <= set(CLASSES):
+    if not isinstance(setting, list | tuple | set | frozenset) or not all(isinstance(name, str) and name in CLASSES for name in setting):
         raise ValueError(f"`copy_items` is {setting!r}; it must be true, false, or a list out of {', '.join(CLASSES)}.")
     return tuple(setting)
 

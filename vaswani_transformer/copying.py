@@ -26,6 +26,9 @@ BANK = 4
 MOST_ROWS = 512
 """Hypotheses that are searched again at once, over all sentences."""
 
+_OF_PROMPTS = ("decoder_input_ids", "decoder_attention_mask")
+"""Settings with a row for each sentence."""
+
 _OF_STEPS = ("output_scores", "output_logits", "output_attentions", "output_hidden_states")
 
 
@@ -93,7 +96,7 @@ def _check(known: dict[str, Any]) -> None:
     remedy = "pass copy_items=None to do without it."
     if known.get("do_sample"):
         raise ValueError(f"`copy_items` is for a search, and do_sample=True draws translations; {remedy}")
-    for name in ("streamer", "stopping_criteria", "stop_strings", "assistant_model", "custom_generate"):
+    for name in ("streamer", "stopping_criteria", "stop_strings", "max_time", "assistant_model", "custom_generate"):
         if known.get(name) is not None:
             raise ValueError(f"`copy_items` searches some sentences twice, which does not go together with `{name}`; {remedy}")
     given = [name for name in _OF_STEPS if known.get(name)]
@@ -119,6 +122,8 @@ class _Repair:
         self.model, self.tokenizer, self.inputs, self.settings, self.output = model, tokenizer, inputs, settings, output
         self.sequences = output if isinstance(output, torch.Tensor) else output.sequences
         self.wanted = len(self.sequences) // len(inputs["input_ids"])
+        self.prompt_length = 1
+        """Tokens of the decoder before the translation, the start among them."""
 
     def repaired(self, classes: Sequence[str]) -> Any:
         """The output, with other translations where the best one lacks an item of these classes."""
@@ -137,6 +142,7 @@ class _Repair:
         for rows in _parts({row: vocabulary.places(needed, width) for row, needed in lost.items()}):
             search = ConstrainedSearch(vocabulary, [lost[row] for row in rows], width, self.wanted)
             self._search(search, rows)
+            self.prompt_length = search.prompt_length
             found |= dict(zip(rows, search.found, strict=True))
         if kept := sum(len(hypotheses) < self.wanted for hypotheses in found.values()):
             logger.warning(
@@ -151,7 +157,9 @@ class _Repair:
         given = {name: value[chosen] if isinstance(value, torch.Tensor) else value for name, value in self.inputs.items()}
         # This search looks for rare tokens, so within the whole vocabulary; and a draft or an early stop is for other searches.
         others = {"return_dict_in_generate": False, "draft": "none", "shortlist": False, "early_stopping": False}
-        settings = _changed(self.settings, num_beams=search.rows, **others)
+        # Looking for drafts in the prompt is for greedy search as well
+        settings = _changed(self.settings, num_beams=search.rows, prompt_lookup_num_tokens=None, **others)
+        settings |= {name: settings[name][chosen] for name in _OF_PROMPTS if settings.get(name) is not None}
         self.model.generate(**given, **settings, custom_generate=search)
 
     def _setting(self, name: str) -> Any:
@@ -160,7 +168,7 @@ class _Repair:
 
     def _merged(self, found: dict[int, list[Found]]) -> Any:
         """The first search's output with these rows' translations in the place of its own."""
-        prompt = self._prompt_length()
+        prompt = self.prompt_length
         tokens = self.sequences[:, prompt:].tolist()
         scores = getattr(self.output, "sequences_scores", None)
         for row, hypotheses in found.items():
@@ -177,10 +185,6 @@ class _Repair:
             return sequences
         self.output.sequences = sequences
         return self.output
-
-    def _prompt_length(self) -> int:
-        prompt = self.inputs.get("decoder_input_ids", self.settings.get("decoder_input_ids"))
-        return 1 if prompt is None else int(prompt.shape[1])
 
 
 def _parts(places: dict[int, int]) -> Iterator[list[int]]:

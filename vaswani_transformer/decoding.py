@@ -8,7 +8,8 @@ Shapes: B sentences, K hypotheses a sentence (`num_beams`).
 
 import inspect
 from collections.abc import Callable
-from functools import cache
+from functools import cache, update_wrapper
+from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
@@ -35,7 +36,7 @@ from .drafts import Drafter, HeadDrafts, SourceDrafts
 from .encoder_pass import encode
 from .kept_settings import KeptSettings, key_of
 from .search_settings import check_numbers, check_token_ids
-from .shortlist import Choice, Shortlist, shortlist_of
+from .shortlist import SHORTLIST_FILE, Choice, Shortlist, shortlist_of
 from .stepping import UNDERSTOOD, DecoderSteps, can_step, closed, runs_bare, steps_of
 
 logger = logging.get_logger(__name__)
@@ -87,8 +88,19 @@ class PaperSearch(GenerationMixin):
 
     _kept_settings: KeptSettings | None = None
 
+    def generate(self, *args: Any, **kwargs: Any) -> Any:
+        """transformers' search, or ours where a setting asks for it."""
+        forget_filled_length(self.generation_config)
+        return super().generate(*args, **kwargs)
+
     def save_pretrained(self, *args: Any, **kwargs: Any) -> None:
-        """Save the model with its search settings."""
+        """Save the model with its search settings, and the shortlist that they ask for."""
+        forget_filled_length(self.generation_config)
+        if getattr(self.generation_config, "shortlist", None) and kwargs.get("is_main_process", True):
+            folder = Path(args[0] if args else kwargs["save_directory"])
+            listed = shortlist_of(self).to_bytes()
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / SHORTLIST_FILE).write_bytes(listed)
         # The settings of every new model carry this mark. With it in the file, loading would silently drop our two settings.
         self.generation_config._from_model_config = False
         super().save_pretrained(*args, **kwargs)
@@ -321,6 +333,23 @@ class PaperSearch(GenerationMixin):
         return super()._beam_search(input_ids, processors, criteria, generation_config, synced_gpus, **kwargs)
 
 
+update_wrapper(PaperSearch.generate, GenerationMixin.generate)  # its signature and documentation
+
+
+def forget_filled_length(config: GenerationConfig) -> None:
+    """Take the library's default limit of 20 tokens out of a model's settings where `Seq2SeqTrainer` filled in all defaults.
+
+    It does that after the first batch that it translates, and means no limit of the model's. With one, `extra_length` would no longer
+    limit anything. Settings in which somebody has written a limit lack other defaults, and keep it.
+    """
+    if config.max_length is None or getattr(config, "extra_length", None) is None or not hasattr(config, "_get_default_generation_params"):
+        return
+    defaults = config._get_default_generation_params()
+    is_filled = all(value is None or getattr(config, name, None) is not None for name, value in defaults.items())
+    if is_filled and config.max_length == defaults["max_length"]:
+        config.max_length = None
+
+
 def check_search_settings(config: GenerationConfig) -> None:
     """Refuse what the search cannot do.
 
@@ -349,7 +378,7 @@ def check_search_settings(config: GenerationConfig) -> None:
 
 
 def check_draft(config: GenerationConfig, model: Any, asked: str | None) -> None:
-    """Refuse drafts that this search, or this model, cannot make.
+    """Refuse drafts that this search, or this model, cannot make; of those that the checkpoint stores, leave out what it cannot.
 
     Args:
         config: the settings of a search.
@@ -364,19 +393,24 @@ def check_draft(config: GenerationConfig, model: Any, asked: str | None) -> None
         raise ValueError(f"draft is {draft!r}; choose one of {', '.join(DRAFTS)}.")
     if draft in (None, "none"):
         return
-    if asked and config.shortlist:
+    has_heads, can_copy = getattr(model, "parallel_heads", None) is not None, model.config.target_vocab_size is None
+    if not asked:
+        possible = {"source": can_copy, "heads": has_heads}
+        config.draft = "+".join(name for name in draft.split("+") if possible[name]) or "none"
+        return
+    if config.shortlist:
         raise ValueError(f"draft={draft!r} proposes tokens of the whole vocabulary; leave it out, or pass shortlist=False.")
-    if asked and (config.do_sample or (config.num_beams or 1) > 1):
+    if config.do_sample or (config.num_beams or 1) > 1:
         instead = "do_sample is True" if config.do_sample else f"num_beams is {config.num_beams}"
         raise ValueError(
             f"draft={draft!r} speeds up greedy search, and here {instead}; pass num_beams=1 and do_sample=False, or leave `draft` out."
         )
-    if "heads" in draft and getattr(model, "parallel_heads", None) is None:
+    if "heads" in draft and not has_heads:
         raise ValueError(
             f"draft={draft!r} needs parallel heads, and this model has none; train them (`parallel_heads` in a recipe), or pass "
             'draft="source".'
         )
-    if "source" in draft and model.config.target_vocab_size is not None:
+    if "source" in draft and not can_copy:
         raise ValueError(
             f"draft={draft!r} copies tokens of the source, and here source and target have vocabularies of their own; leave it out."
         )

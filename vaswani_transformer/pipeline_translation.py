@@ -13,7 +13,7 @@ from transformers.utils import logging
 from .languages import language_prefix, languages_of, prefixed, target_languages
 from .pipeline_text_to_text import TextToTextPipeline, check_collection, check_text, checked_texts, given, task_settings
 from .sentence_splitting import check_language, join_sentences, split_sentences
-from .shortlist import shortlist_of
+from .shortlist import check_shortlist_languages
 
 logger = logging.get_logger(__name__)
 
@@ -152,7 +152,8 @@ class TranslationPipeline(TextToTextPipeline):
             language_prefix(self.tokenizer, tgt_lang)  # raises at once if the model does not have it
         if src_lang is None and tgt_lang is None:
             src_lang, tgt_lang = languages_of(self.task)
-        self._check_shortlist(search, src_lang, tgt_lang)
+        if self._is_ours():
+            check_shortlist_languages(self.model, search, src_lang, tgt_lang)
         return {**before, **given({"src_lang": src_lang, "tgt_lang": tgt_lang})}, search, after
 
     def _encode(self, text: str, truncation: Any = False, src_lang: str | None = None, tgt_lang: str | None = None) -> Any:
@@ -169,13 +170,6 @@ class TranslationPipeline(TextToTextPipeline):
     def _is_ours(self) -> bool:
         """Whether the model is ours, and its tokenizer has no way of its own to be told the languages."""
         return getattr(self.model.config, "model_type", None) == "vaswani" and not hasattr(self.tokenizer, "_build_translation_inputs")
-
-    def _check_shortlist(self, search: dict[str, Any], src_lang: str | None, tgt_lang: str | None) -> None:
-        """Refuse a shortlist that was learned from other languages than those that are asked for."""
-        settings = search.get("generation_config") or getattr(self.model, "generation_config", None)
-        asked = search.get("shortlist", getattr(settings, "shortlist", None))
-        if asked and self._is_ours() and isinstance(self.model, torch.nn.Module):
-            shortlist_of(self.model).check_languages(src_lang, tgt_lang)
 
 
 def settings_of_pair(config: Any, task: str | None) -> dict[str, Any]:

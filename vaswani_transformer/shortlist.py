@@ -7,7 +7,7 @@ scores of all other tokens at minus infinity. `vaswani shortlist` learns one fro
 This file travels with checkpoints. Shapes: B sentences, S source positions, V target tokens, N tokens listed for each source token.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -157,6 +157,20 @@ class Shortlist:
                     f"The shortlist is for translations {known}, not for {asked}; make one for your languages (vaswani shortlist), or pass "
                     "shortlist=False."
                 )
+
+
+def check_shortlist_languages(model: Any, search: Mapping[str, Any], source: str | None, target: str | None) -> None:
+    """Refuse a search of one of our models in PyTorch within a shortlist that was learned from other languages; see `check_languages`.
+
+    Args:
+        model: any.
+        search: settings of `generate`.
+        source, target: the languages that are asked for.
+    """
+    settings = search.get("generation_config") or getattr(model, "generation_config", None)
+    is_ours = getattr(model.config, "model_type", None) == "vaswani" and isinstance(model, torch.nn.Module)
+    if is_ours and search.get("shortlist", getattr(settings, "shortlist", None)):
+        shortlist_of(model).check_languages(source, target)
 
 
 def shortlist_of(model: Any) -> Shortlist:

@@ -77,6 +77,28 @@ def test_files_give_the_same(run: RunFolder) -> None:
     assert VaswaniForConditionalGeneration.from_pretrained(run.averaged).generation_config.shortlist is True
 
 
+def test_the_rest_of_the_folder_stays(run: RunFolder) -> None:
+    for name in (".git/HEAD", "onnx/model.onnx"):
+        (run.averaged / name).parent.mkdir()
+        (run.averaged / name).write_text(name)
+    make_shortlist(run.averaged, PAIRS, ("en", "de"), use=True)
+    assert [(run.averaged / name).read_text() for name in (".git/HEAD", "onnx/model.onnx")] == [".git/HEAD", "onnx/model.onnx"]
+
+
+def test_a_run_of_several_target_languages_names_them_all(run: RunFolder) -> None:
+    lines = "{format: lines, source: train.en, target: train.de, target_language: %s}"
+    text = RECIPE.replace("target_language: de", "target_language: mul")
+    text = text.replace("[{format: lines, source: train.en, target: train.de}]", f"[{lines % 'fr'}, {lines % 'de'}]")
+    text = text.replace("validation: {format: lines, source: train.en, target: train.de}", f"validation: {lines % 'de'}")
+    run.recipe.write_text(text, encoding="utf-8")
+    make_shortlist(run.path)
+    own = Shortlist.read(run.averaged / SHORTLIST_FILE)
+    for language in ("de", "fr"):
+        own.check_languages("en", language)
+    with pytest.raises(ValueError, match=r"from en into (de fr|fr de), not for cs"):
+        own.check_languages("en", "cs")
+
+
 def test_coverage_by_hand() -> None:
     shortlist = Shortlist(torch.tensor([[-1], [5], [6]]), torch.tensor([2]), 9)
     # The first may say 2 and 5, the second 2, 5 and 6; of the six tokens, the 6 and the 8 of the first are missing.

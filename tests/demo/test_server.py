@@ -1,6 +1,7 @@
 """The demo over HTTP: programs that translate, many at once, and strangers who ask for more."""
 
 import json
+import re
 import socket
 import urllib.error
 import urllib.request
@@ -49,6 +50,13 @@ def test_twenty_visitors_at_once_get_their_own_translations(server: Server, plai
         found = list(visitors.map(lambda one: translated(server, one[0], model=one[1])["translation"], asked))
     assert found == [plain[model](text)[0]["translation_text"] for text, model in asked]
     assert len(asked) == 20 and len(set(found)) > 5
+
+
+@pytest.mark.parametrize("settings", [{"text": 5}, {"text": ["a"]}, {"model": ["ours"]}, {"split_language": 3}])
+def test_what_is_no_string_is_said_in_a_sentence(server: Server, settings: dict[str, Any]) -> None:
+    name, value = next(iter(settings.items()))
+    with pytest.raises(Exception, match=rf"`{name}` is {re.escape(repr(value))} and not a string\."):
+        translated(server, settings.pop("text", "A man reads."), **settings)
 
 
 def test_a_text_comes_with_the_best_translations_of_each_sentence(server: Server, plain: Any) -> None:

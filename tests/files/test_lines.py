@@ -1,3 +1,4 @@
+import codecs
 import gzip
 import hashlib
 import io
@@ -94,13 +95,29 @@ def test_what_cannot_be_opened_is_refused(tmp_path: Path) -> None:
 
 def test_between_quotation_marks_a_line_goes_on() -> None:
     content = b'a,"b\r\nc"\r\n"d ""e"",\n\n",f\ng\n"never closed\nh\n'
-    reader = LineReader(io.BytesIO(content), "x.csv", quoted=True)
+    reader = LineReader(io.BytesIO(content), "x.csv", separators=",")
     assert list(iter(reader.read, None)) == [b'a,"b\r\nc"', b'"d ""e"",\n\n",f', b"g", b'"never closed\nh']
     assert reader.lines_read == 4
     assert reader.digest == hashlib.sha256(content).hexdigest()
 
 
+def test_a_quotation_mark_inside_of_a_cell_is_a_character() -> None:
+    rows = [b'"a\nb",c', b'1,The 5" dog sleeps.', b'2,a "word" and "another', b'3,"a"",b\nc""",d', b'"",""', b'4 |"e', b'5" wide,"g\n"']
+    content = codecs.BOM_UTF8 + b"\n".join(rows)
+    assert list(iter(LineReader(io.BytesIO(content), "x.csv", separators=",").read, None)) == rows
+    assert list(iter(LineReader(io.BytesIO(content.replace(b",", b"]")), "x.csv", separators="]").read, None)) == [
+        row.replace(b",", b"]") for row in rows
+    ]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "utf-32"])
+def test_other_encodings_are_named(encoding: str) -> None:
+    mark = codecs.BOM_UTF16_BE if encoding == "utf-16-be" else b""
+    with pytest.raises(ValueError, match=r"^in\.txt is in UTF-16 or UTF-32; convert it to UTF-8"):
+        LineReader(io.BytesIO(mark + "A man.\nYes.\n".encode(encoding)), "in.txt").read()
+
+
 def test_a_quotation_mark_that_is_never_closed_costs_no_more_than_the_longest_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vaswani_transformer.files.lines.LONGEST_LINE", 10)
-    reader = LineReader(io.BytesIO(b'"' + b"abc\n" * 5), "x.csv", quoted=True)
+    reader = LineReader(io.BytesIO(b'"' + b"abc\n" * 5), "x.csv", separators=",")
     assert [len(line) for line in iter(reader.read, None)] == [12, 3, 3]

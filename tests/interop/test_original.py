@@ -83,6 +83,18 @@ def test_an_export_leaves_out_parallel_heads_and_says_so(engine: str, saved: Sav
     assert json.loads((tmp_path / "out" / "config.json").read_text()).get("parallel_heads", 1) == 1
 
 
+@pytest.mark.parametrize("engine", ["marian", "ctranslate2"])
+def test_an_export_leaves_out_drafts_which_change_no_translation(engine: str, saved: Saved, tmp_path: Path) -> None:
+    if engine == "ctranslate2":
+        pytest.importorskip("ctranslate2", reason="the extra `ctranslate2` is not installed")
+    folder, _ = saved()
+    settings = json.loads((folder / "generation_config.json").read_text())
+    (folder / "generation_config.json").write_text(json.dumps({**settings, "draft": "source"}))
+    vaswani("export", folder, tmp_path / "out", "--to", engine)
+    written = json.loads((tmp_path / "out" / "generation_config.json").read_text())
+    assert "draft" not in written and written["num_beams"] == settings["num_beams"]
+
+
 def test_the_command_answers_mistakes_in_one_line(saved: Saved, tmp_path: Path) -> None:
     folder, _ = saved()
     for engine, sentence in (("marian", "A Marian model is stored in float32"), ("onnx", "An ONNX model is stored in float32")):

@@ -35,6 +35,14 @@ def test_scores_are_means_over_the_seeds(tmp_path: Path) -> None:
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_validation_between_two_logged_updates_has_its_own_tokens(tmp_path: Path) -> None:
+    run = _run(tmp_path / "a", 10)
+    records = [json.loads(line) for line in run.log.read_text(encoding="utf-8").splitlines()]
+    validation = next(record for record in records if record["kind"] == "validation")
+    run.log.write_text(json.dumps({**validation, "target_tokens": 777}) + "\n", encoding="utf-8")
+    assert "| a | 10 | 777 |" in compare_runs({"a": [run]})
+
+
 def test_a_task_is_compared_by_its_own_scores(tmp_path: Path) -> None:
     labels = [_run(tmp_path / name) for name in "ab"]
     for run, accuracy in zip(labels, (80.0, 90.0), strict=True):

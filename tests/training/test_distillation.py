@@ -313,6 +313,19 @@ def test_several_target_languages_have_a_file_each(make_recipe: MakeRecipe, run:
     assert prepare_data(recipe, run).train.target_languages == ["de", "fr"]
 
 
+def test_a_language_without_a_pair_left_is_no_mistake(make_recipe: MakeRecipe, run: RunFolder, tmp_path: Path, corpus: Path) -> None:
+    teacher = write_teacher(tmp_path / "of_two", target_languages=("de", "fr"))
+    lines = {"format": "lines", "source": "train.en"}
+    split = {"format": "lines", "source": "validation.en", "target": "validation.de", "target_language": "de"}
+    data = {
+        "root": str(corpus), "validation": split, "test": {}, "distillation": {"teacher": str(teacher)},
+        "train": [{**lines, "target": "train.de", "target_language": "de"}, {**lines, "target": "train.en", "target_language": "fr"}],
+    }  # fmt: skip
+    german = distilled(make_recipe(fine={"data": data, "target_language": "mul"}), run)
+    assert len(german) == len(sources_of(corpus))
+    assert gzip.decompress((run.distilled / "target.en-fr.gz").read_bytes()) == b""
+
+
 def test_a_teacher_may_be_another_encoder_decoder(
     taught: MakeRecipe, run: RunFolder, tmp_path: Path, model: MarianMTModel, tokenizer: PreTrainedTokenizerBase, corpus: Path
 ) -> None:

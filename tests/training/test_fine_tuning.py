@@ -10,8 +10,8 @@ import torch
 from peft import PeftModel
 from safetensors.torch import load_file
 
-from vaswani_transformer import VaswaniForConditionalGeneration
-from vaswani_transformer.recipe import Recipe
+from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
+from vaswani_transformer.recipe import FineTuningSettings, Recipe
 from vaswani_transformer.run_folder import RunFolder
 from vaswani_transformer.training.building import adapt, build_model
 from vaswani_transformer.training.engine import train
@@ -89,6 +89,12 @@ def test_lora_trains_adapters_that_peft_reads_and_that_are_merged(make_recipe: M
     torch.testing.assert_close(merged(input_ids=ids, decoder_input_ids=ids).logits, expected, atol=1e-5, rtol=0)
     assert not torch.allclose(plain, expected, atol=1e-5)
     assert _weights(run.averaged).keys() == _weights(origin).keys()
+
+
+def test_freezing_all_of_a_translator_is_refused() -> None:
+    model = VaswaniForConditionalGeneration(VaswaniConfig.from_preset("tiny", vocab_size=300))
+    with pytest.raises(ValueError, match=r"`fine_tuning.freeze: \[encoder, decoder, embeddings\]` leaves nothing to train"):
+        adapt(model, FineTuningSettings(freeze=("encoder", "decoder", "embeddings")))
 
 
 @pytest.mark.parametrize("settings", [{"lora": {"rank": 2}}, {"layer_decay": 0.5}, {"freeze": ["encoder"]}])

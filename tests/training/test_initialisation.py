@@ -15,6 +15,8 @@ from vaswani_transformer.files.json_files import read_json
 from vaswani_transformer.interop.fairseq_tokenizer import fairseq_tokenizer
 from vaswani_transformer.recipe import Recipe
 from vaswani_transformer.run_folder import TRANSFER, RunFolder
+from vaswani_transformer.shortlist import Shortlist
+from vaswani_transformer.tokenizer_identity import tokenizer_hash
 from vaswani_transformer.training.initialisation import exchange_vocabulary, write_initial_model
 
 OLD_TEXTS = ["the cat sat on the mat"] * 3 + ["the hat"] * 3
@@ -162,3 +164,21 @@ def test_the_initial_folder_tells_where_vectors_came_from(
     found = read_json(run.initial / TRANSFER)
     assert found["copied"] == transfer.copied
     assert VaswaniForConditionalGeneration.from_pretrained(run.initial).config.vocab_size == len(new)
+
+
+def test_search_settings_of_what_the_new_model_lacks_are_left_out(
+    make_recipe: Callable[..., Recipe], run: RunFolder, tmp_path: Path, old: PreTrainedTokenizerFast
+) -> None:
+    """A list for the searches of the old model, and drafts of heads that this training leaves out."""
+    model = _model(old, parallel_heads=2)
+    model.generation_config.update(shortlist=True, draft="heads", num_beams=3, allow_custom_entries=True)
+    model.shortlist = Shortlist(torch.full((len(old), 1), 5), torch.tensor([2]), len(old), {"tokenizer": tokenizer_hash(old)})
+    model.save_pretrained(tmp_path / "origin")
+    old.save_pretrained(tmp_path / "origin")
+    recipe = make_recipe(fine={"init_from": str(tmp_path / "origin"), "model": {}})
+    transfer = write_initial_model(recipe, run, old)
+    assert "Its shortlist is left out" in str(transfer) and "Its parallel heads are left out" in str(transfer)
+    found = read_json(run.initial / "generation_config.json")
+    assert found["num_beams"] == 3 and not {"shortlist", "draft"} & found.keys()
+    started = VaswaniForConditionalGeneration.from_pretrained(run.initial)
+    assert started.generate(torch.tensor([[5, 2]])).shape[0] == 1

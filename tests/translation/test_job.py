@@ -77,6 +77,20 @@ def test_csv_rows_over_several_lines(tmp_path: Path, reverse: Translate) -> None
     assert (done.lines, done.failed) == (6, 2)
 
 
+def test_every_csv_row_has_its_own_translation_beside_marks_inside_of_cells(tmp_path: Path, reverse: Translate) -> None:
+    content = b'id,source\n1,The 5" dog\n2,ab\n3,a 6" cat\n4,cd\n'
+    output, done = run(tmp_path, content, reverse, format="csv", column="source", window=2)
+    assert output == b'id,source,translation\n1,The 5" dog,"god ""5 ehT"\n2,ab,ba\n3,a 6" cat,"tac ""6 a"\n4,cd,dc\n'
+    assert (done.lines, done.failed) == (5, 0)
+
+
+def test_a_column_that_is_not_there_leaves_no_trace(tmp_path: Path, reverse: Translate) -> None:
+    content = b"id,source\n1,ab\n"
+    with pytest.raises(ValueError, match="There is no column sorce"):
+        run(tmp_path, content, reverse, format="csv", column="sorce")
+    assert run(tmp_path, content, reverse, format="csv", column="source")[0] == b"id,source,translation\n1,ab,ba\n"
+
+
 def test_jsonl(tmp_path: Path, reverse: Translate) -> None:
     content = b'{"text": "ab"}\n{"text": "poison"}\n{"text": 5}\n'
     output, done = run(tmp_path, content, reverse, format="jsonl")

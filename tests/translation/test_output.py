@@ -31,6 +31,16 @@ def test_a_file_appears_when_it_is_complete(tmp_path: Path) -> None:
     assert path.read_bytes() == b"one\ntwo\nthree\n"
 
 
+@pytest.mark.parametrize("name", ["out.zip", "out.bz2", "out.zst"])
+def test_a_compression_that_cannot_be_written_is_told_before_any_work(name: str, tmp_path: Path) -> None:
+    with (
+        pytest.raises(ValueError, match=rf"{name} cannot be written: an output is plain or ends in \.gz or \.xz"),
+        open_output(str(tmp_path / name), SETTINGS),
+    ):
+        pass
+    assert not list(tmp_path.iterdir())
+
+
 def test_what_is_behind_the_recorded_size_is_cut_off(tmp_path: Path) -> None:
     path = begun(tmp_path / "out")
     with open(f"{path}.partial", "ab") as torn:

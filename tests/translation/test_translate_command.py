@@ -140,8 +140,11 @@ def test_standard_streams_and_wrong_arguments(checkpoint: Path, tmp_path: Path) 
         "exists already": ["--output", tmp_path / "there"],
         "one translation each": ["--split-sentences", "en", "--nbest", "2"],
         "2 beams or more": ["--scores", "--num-beams", "1"],
+        "use --nbest": ["--set", "num_return_sequences=2"],
+        "use --batch-tokens": ["--set", "batch_tokens=0"],
+        "--set model is no setting of the search": ["--set", "model=x"],
     }
     for sentence, arguments in wrong.items():
         refused = run(checkpoint, *arguments, text="A man reads.\n")
-        assert refused.returncode == 1
+        assert refused.returncode == (2 if "--set" in arguments else 1)
         assert sentence in refused.stderr and "Traceback" not in refused.stderr

@@ -58,20 +58,23 @@ def look(
     search = dict(parse_override(entry, "length_penalty=1.0") for entry in settings or ())
     search |= {"num_beams": num_beams} if num_beams is not None else {}
     languages, paths = {"src_lang": source_language, "tgt_lang": target_language}, [path for path in (png, svg) if path is not None]
+    _check_picture((kind, layer, head), bool(paths) and attribution is None)
     if attribution is not None:
         if not paths or output is not None or nbest > 1:
             raise typer.BadParameter("--attribution draws a picture of one translation; give --png or --svg, and no --output or --n-best.")
-        if (kind, layer, head) != ("cross", "last", "all"):
-            raise typer.BadParameter("--attribution asks the whole model; leave out --kind, --layer and --head.")
         _attribute(model, text, target, level, attribution, paths, languages | search)
         return
-    if not paths and (kind, layer, head) != ("cross", "last", "all"):
-        raise typer.BadParameter("--kind, --layer and --head are those of a picture; give --png or --svg. A page shows all of them.")
     candidates = _maps(model, text, target, nbest, languages, search)
     print(candidates[0].target_text)
     _draw(candidates[0], level, kind, chosen, paths)
     if output is not None or not paths:
         _show(candidates, text, level, output or Path("attention.html"), not no_open)
+
+
+def _check_picture(chosen: tuple[str, str, str], is_drawn: bool) -> None:
+    """Refuse a choice of attention where no picture of it is drawn."""
+    if chosen != ("cross", "last", "all") and not is_drawn:
+        raise typer.BadParameter("--kind, --layer and --head are for a picture of attention (--png or --svg, without --attribution).")
 
 
 def _layer(name: str) -> int | None:

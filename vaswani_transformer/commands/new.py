@@ -38,7 +38,11 @@ def new(
 
     if (dev_target and not dev_source) or (test_target and not test_source):
         raise typer.BadParameter("--dev-target and --test-target need the option for their source.")
-    dev, test = (Files(first, second) if first else None for first, second in ((dev_source, dev_target), (test_source, test_target)))
+    columns = (format, source_column, target_column) if target is None else (None, None, None)
+    dev, test = (
+        Files(first, second, *(columns if second is None else ())) if first else None
+        for first, second in ((dev_source, dev_target), (test_source, test_target))
+    )
     train = Files(source, target, format, source_column, target_column, split)
     path, distilled, found = write_new_recipe(name, train, (source_language, target_language), dev, test, licence=licence)
     print(f"{path} is for {found.pairs:,} training pairs; read it, its comments give the reasons.")

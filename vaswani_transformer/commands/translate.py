@@ -1,8 +1,21 @@
 """`vaswani translate`."""
 
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 import typer
+
+_OPTIONS = {
+    "num_return_sequences": "--nbest", "scores": "--scores", "target_language": "--target-language", "batch_tokens": "--batch-tokens",
+    "max_source_tokens": "--max-source-tokens",
+}  # fmt: skip
+"""Settings that have an option of their own."""
+
+_OF_THE_COMMAND = (
+    *("model", "tokenizer", "input_ids", "inputs", "inputs_embeds", "attention_mask", "encoder_outputs", "generation_config"),
+    *("return_dict_in_generate", "output_scores"),
+)
+"""What the command gives to `generate` itself."""
 
 
 def translate(
@@ -51,14 +64,23 @@ def translate(
     from ..translation.translate import Translator, check_search
 
     named = {
-        "num_beams": num_beams, "num_return_sequences": nbest, "target_language": target_language, "batch_tokens": batch_tokens,
+        "num_beams": num_beams, "num_return_sequences": nbest or 1, "target_language": target_language, "batch_tokens": batch_tokens,
         "max_source_tokens": max_source_tokens,
     }  # fmt: skip
-    generation = dict(parse_override(entry, "length_penalty=1.0") for entry in settings or ()) | {
-        name: value for name, value in named.items() if value is not None
-    }
+    asked = dict(parse_override(entry, "length_penalty=1.0") for entry in settings or ())
+    _check_names(asked)
+    generation = asked | {name: value for name, value in named.items() if value is not None}
     job = JobSettings(format, column, nbest or 1, scores, window, split_sentences)
     check_search(generation)
     loaded, tokenizer, identity = load_engine(model, engine, dtype)
     translator = Translator(loaded, tokenizer, scores=scores, **generation)
     raise typer.Exit(exit_status(translate_file(input, output, translator, job, identity | generation)))
+
+
+def _check_names(asked: Iterable[str]) -> None:
+    """Refuse settings that have an option, or that the command makes itself."""
+    for name in asked:
+        if name in _OPTIONS:
+            raise typer.BadParameter(f"--set {name} has an option of its own; use {_OPTIONS[name]}.")
+        if name in _OF_THE_COMMAND:
+            raise typer.BadParameter(f"--set {name} is no setting of the search: the command gives it to generate itself; leave it out.")

@@ -57,7 +57,7 @@ def make_shortlist(
     Args:
         folder: a run, whose training pairs are there still, or a model's folder.
         pairs: for a model's folder: sentence pairs like those it was trained on.
-        languages: of `pairs`, source and target.
+        languages: of `pairs`, source and target; several targets stand between spaces.
         best: target tokens listed for each source token.
         frequent: the most frequent target tokens, which every translation may hold.
         use: also set `shortlist` in generation_config.json, so that every search uses it.
@@ -75,7 +75,8 @@ def make_shortlist(
     run = RunFolder(Path(folder))
     place = Path(folder)
     if pairs is None:
-        place, languages = run.averaged, load_recipe(run.recipe, in_run_folder=True).languages
+        recipe = load_recipe(run.recipe, in_run_folder=True)
+        place, languages = run.averaged, (recipe.source_language, " ".join(recipe.translates_into))
         if not place.is_dir():
             raise FileNotFoundError(f"There is no averaged checkpoint {place}; finish the training of this run first.")
     checkpoint = load_checkpoint(place, torch.float32, only_ours=True)
@@ -145,9 +146,7 @@ def coverage_of_pairs(shortlist: Shortlist, corpus: EncodedCorpus) -> Coverage:
 def save_shortlist(folder: Path, shortlist: Shortlist, use: bool = False) -> None:
     """Write `shortlist` into the model's folder, which changes at once or not at all; with `use`, searches use it from now on."""
     with atomic_folder(folder.absolute()) as unfinished:
-        for file in folder.iterdir():
-            if file.is_file():
-                shutil.copyfile(file, unfinished / file.name)
+        shutil.copytree(folder, unfinished, symlinks=True, dirs_exist_ok=True)
         (unfinished / SHORTLIST_FILE).write_bytes(shortlist.to_bytes())
         if use:
             settings = unfinished / "generation_config.json"

@@ -138,6 +138,10 @@ class Page:
         chosen = {"num_return_sequences": num_return_sequences, "num_beams": num_beams, "length_penalty": length_penalty}
         search = {name: value for name, value in chosen.items() if value is not None}
         try:
+            words = {"text": text, "model": model, "split_language": split_language, "target_language": target_language}
+            for name, value in words.items():
+                if not isinstance(value, str) and (value is not None or name == "text"):
+                    raise ValueError(f"`{name}` is {value!r} and not a string.")
             translator = self._translators.get(model or self._first.name)
             if translator is None:
                 raise ValueError(f"There is no model of this name; choose one of {', '.join(self._translators)}.")

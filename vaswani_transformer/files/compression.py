@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 _MODULES: dict[str, Any] = {".gz": gzip, ".xz": lzma}
-_OTHERS = (".bz2", ".zip", ".zst", ".7z", ".Z")
+OTHERS = (".bz2", ".zip", ".zst", ".7z", ".Z")
+"""How the names of files end that are compressed in other ways."""
+
 _DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError)
 
 COMPRESSED = tuple(_MODULES)
@@ -60,6 +62,6 @@ def damage_explained(name: str, lines_read: Callable[[], int] | None = None) -> 
 
 
 def _module(path: Path) -> Any:
-    if path.suffix in _OTHERS:
+    if path.suffix in OTHERS:
         raise ValueError(f"{path}: only {', '.join(COMPRESSED)} and plain files are read and written; unpack it, or choose another name.")
     return _MODULES.get(path.suffix)

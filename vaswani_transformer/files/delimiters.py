@@ -2,10 +2,12 @@
 
 import re
 
-_DELIMITERS = ",;\t|"
+DELIMITERS = ",;\t|"
+"""Those that are known."""
+
 _QUOTED = re.compile('"[^"]*"')
 
 
 def csv_delimiter(header: str) -> str:
     """Of comma, semicolon, tab and bar, the one that the first line of a CSV file has most often outside quotation marks; else a comma."""
-    return max(_DELIMITERS, key=_QUOTED.sub("", header).count)
+    return max(DELIMITERS, key=_QUOTED.sub("", header).count)

@@ -5,6 +5,7 @@ Lines end at the byte "\\n" and nowhere else. They stay bytes here: what cannot 
 
 import codecs
 import hashlib
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,6 +21,9 @@ LARGEST_WINDOW = 8 * 2**20
 """Bytes after which a window ends, however few its lines."""
 
 STANDARD_STREAM = "-"
+
+_WIDE_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
+"""UTF-32's other mark begins like UTF-16's."""
 
 
 class Window(NamedTuple):
@@ -37,16 +41,17 @@ class Window(NamedTuple):
 class LineReader:
     """Counts and hashes the lines that it hands out."""
 
-    def __init__(self, stream: BinaryIO, name: str, quoted: bool = False) -> None:
+    def __init__(self, stream: BinaryIO, name: str, separators: str = "") -> None:
         """Begin.
 
         Args:
             stream: the input.
             name: for messages.
-            quoted: a line end between quotation marks ends no line, as in CSV.
+            separators: characters that separate cells, as in CSV: a line end in a cell between quotation marks then ends no line.
         """
         self.lines_read = 0
-        self._stream, self._name, self._quoted = stream, name, quoted
+        self.separators = separators
+        self._stream, self._name = stream, name
         self._hash = hashlib.sha256()
 
     @property
@@ -58,20 +63,22 @@ class LineReader:
         """The next line without its line break, and without a byte order mark in the first line; None after the last line.
 
         Raises:
-            ValueError: a compressed file is damaged.
+            ValueError: a compressed file is damaged, or the input begins with the mark of UTF-16 or UTF-32.
         """
         line = self._read_raw(LONGEST_LINE + 2)
         if not line:
             return None
         rest = line
-        is_open = self._quoted and line.count(b'"') % 2 == 1
+        if self.lines_read == 0:
+            if line.startswith(_WIDE_MARKS):
+                raise ValueError(f"{self._name} is in UTF-16 or UTF-32; convert it to UTF-8, for instance with `iconv -f UTF-16 -t UTF-8`.")
+            line = line.removeprefix(codecs.BOM_UTF8)
+        is_open = bool(self.separators) and _ends_in_quotes(line, False, self.separators)
         while is_open and len(line) <= LONGEST_LINE and (rest := self._read_raw(LONGEST_LINE + 2)):
             line += rest
-            is_open = rest.count(b'"') % 2 == 0
+            is_open = _ends_in_quotes(rest, True, self.separators)
         while rest and not rest.endswith(b"\n"):
             rest = self._read_raw(LONGEST_LINE)
-        if self.lines_read == 0:
-            line = line.removeprefix(codecs.BOM_UTF8)
         self.lines_read += 1
         return line.removesuffix(b"\n").removesuffix(b"\r")
 
@@ -99,6 +106,29 @@ class LineReader:
             raw = self._stream.readline(most_bytes)
         self._hash.update(raw)
         return raw
+
+
+def _ends_in_quotes(line: bytes, is_open: bool, separators: str) -> bool:
+    """Whether a cell between quotation marks goes on behind this line; `is_open` tells whether it begins in one.
+
+    A mark inside of any other cell is a character like any other, as in 5" and for Python's csv module.
+    """
+    place, opening = 0, re.compile(rb"(?<=[" + re.escape(separators.encode()) + rb'])"')
+    while True:
+        if is_open:
+            place = line.find(b'"', place) + 1
+            if not place:
+                return True
+            if line[place : place + 1] == b'"':  # two stand for one
+                place += 1
+            else:
+                is_open = False
+        elif place == 0 and line.startswith(b'"'):
+            place, is_open = 1, True
+        elif found := opening.search(line, place):
+            place, is_open = found.end(), True
+        else:
+            return False
 
 
 @contextmanager

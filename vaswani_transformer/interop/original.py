@@ -1,5 +1,6 @@
 """What every export reads: a translator of ours with its vocabulary in the order of its ids."""
 
+import copy
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -40,7 +41,8 @@ class Original:
 
     def save_search_settings(self, folder: Path) -> None:
         """Write generation_config.json."""
-        settings = self.model.generation_config
+        settings = copy.deepcopy(self.model.generation_config)
+        vars(settings).pop("draft", None)  # which changes no translation, and is for our own search
         # Under this mark, reading the file would drop the settings that are not Hugging Face's.
         settings._from_model_config = False
         settings.save_pretrained(folder)

@@ -36,8 +36,13 @@ _HUB_METRICS = {"sacrebleu": "sacrebleu", "chrf": "chrf", "paper_bleu": "bleu", 
     ("rouge1", "rouge2", "rougeL"), "rouge"
 )
 _LANGUAGE_NAMES = {
-    "cs": "Czech", "de": "German", "en": "English", "es": "Spanish", "fi": "Finnish", "fr": "French", "it": "Italian", "ja": "Japanese",
-    "ko": "Korean", "nl": "Dutch", "pl": "Polish", "pt": "Portuguese", "ro": "Romanian", "ru": "Russian", "sw": "Swahili", "zh": "Chinese",
+    "ar": "Arabic", "bg": "Bulgarian", "ca": "Catalan", "cs": "Czech", "da": "Danish", "de": "German", "el": "Greek", "en": "English",
+    "es": "Spanish", "et": "Estonian", "eu": "Basque", "fa": "Persian", "fi": "Finnish", "fr": "French", "ga": "Irish", "gl": "Galician",
+    "he": "Hebrew", "hi": "Hindi", "hr": "Croatian", "hu": "Hungarian", "id": "Indonesian", "is": "Icelandic", "it": "Italian",
+    "ja": "Japanese", "ko": "Korean", "lt": "Lithuanian", "lv": "Latvian", "mt": "Maltese", "nl": "Dutch", "no": "Norwegian",
+    "pl": "Polish", "pt": "Portuguese", "ro": "Romanian", "ru": "Russian", "sk": "Slovak", "sl": "Slovenian", "sr": "Serbian",
+    "sv": "Swedish", "sw": "Swahili", "ta": "Tamil", "th": "Thai", "tr": "Turkish", "uk": "Ukrainian", "ur": "Urdu", "vi": "Vietnamese",
+    "zh": "Chinese",
 }  # fmt: skip
 
 
@@ -144,7 +149,8 @@ def render_card(run: RunFolder, *, model_id: str | None = None, pictures: Pictur
 
 def card_metadata(recipe: Recipe, evaluation: dict[str, Any]) -> ModelCardData:
     """The Hub's metadata: languages, licence, task, data sets and every score as an entry of the model index."""
-    trained_on = sorted({name for spec in recipe.data.train if (name := spec.dataset_name.repository)})
+    names = {spec.dataset_name.repository for spec in recipe.data.train}
+    trained_on = sorted(name for name in names if name and not (Path(recipe.data.root) / name).exists())  # a folder is not on the Hub
     return ModelCardData(
         model_name=recipe.name,
         language=list(dict.fromkeys([recipe.source_language, *recipe.translates_into])),

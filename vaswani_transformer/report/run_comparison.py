@@ -40,7 +40,8 @@ def validations(run: RunFolder) -> list[Point]:
             tokens = record["target_tokens"]
         elif record["kind"] == "validation":
             scores = {name: record[name] for name in score_titles() if name in record}
-            found[record["update"]] = Point(record["update"], tokens, scores)
+            # An earlier version did not write them here; then they are those of the last update that was logged
+            found[record["update"]] = Point(record["update"], record.get("target_tokens", tokens), scores)
     if not found:
         raise ValueError(f"{run.log} holds no validation yet; train longer or lower `training.validate_every`.")
     return [found[update] for update in sorted(found)]

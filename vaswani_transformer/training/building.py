@@ -121,6 +121,8 @@ def adapt(model: VaswaniPreTrainedModel, settings: FineTuningSettings) -> "PeftM
     for name in settings.freeze:
         for module in parts[name]:
             module.requires_grad_(False)
+    if not any(parameter.requires_grad for parameter in model.parameters()):
+        raise ValueError(f"`fine_tuning.freeze: [{', '.join(settings.freeze)}]` leaves nothing to train; leave out one of them.")
     if settings.lora is None:
         return None
     if find_spec("peft") is None:

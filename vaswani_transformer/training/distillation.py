@@ -220,6 +220,8 @@ def _write_sources(recipe: Recipe, folder: Path) -> dict[str, Any]:
     pairs, report = clean(read_pairs(recipe, recipe.data.train), recipe.data.cleaning, held_out_pairs(recipe), available_cores())
     seen: set[bytes] = set()
     counts = dict.fromkeys(recipe.translates_into, 0)
+    for language in counts:
+        _append(folder / _lines(language), ())
     for chunk in in_chunks(pairs):
         lines: dict[str, list[str]] = {}
         for pair in chunk:

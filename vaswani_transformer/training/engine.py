@@ -282,7 +282,7 @@ class Training:
         scores: list[Validation | None] = [None]
         if (record := self._score(interruption)) is not None:
             scores = [Validation(self.state.update, {name: record[name] for name in (*self.metrics, "loss") if name in record})]
-            place = {"kind": "validation", "update": self.state.update}
+            place = {"kind": "validation", "update": self.state.update, "target_tokens": self.state.total.target_tokens}
             self._write({**place, **record, "seconds": self.state.total.seconds})
             self.progress.say(_describe(self.state.update, record, self.state.validations, self.metrics | self.also))
         score = broadcast_object_list(scores)[0]

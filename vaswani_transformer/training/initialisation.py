@@ -42,6 +42,8 @@ class Transfer:
     """Entries without any old counterpart."""
     heads_left_out: int = 0
     """Tokens a step that the old model's parallel heads proposed, if this training leaves them out."""
+    shortlist_left_out: bool = False
+    """Whether the old model's searches used its shortlist, which is none of the new model's."""
     new_labels: int = 0
     """Labels that a new map gives, if the model is the old one's encoder."""
     left_out: str = ""
@@ -56,6 +58,7 @@ class Transfer:
                 if self.heads_left_out
                 else ""
             )
+            + (" Its shortlist is left out; the new model needs one of its own (vaswani shortlist)." if self.shortlist_left_out else "")
             + (
                 f" The encoder begins with its weights, the map to the {self.new_labels} labels at random; {self.left_out} is left out."
                 if self.new_labels
@@ -99,6 +102,10 @@ def write_initial_model(recipe: Recipe, run: RunFolder, tokenizer: PreTrainedTok
         if found > 1 == wanted:
             transfer = replace(transfer, heads_left_out=found)
         set_heads(model, wanted, recipe.training.seed)
+        settings = vars(model.generation_config)
+        transfer = replace(transfer, shortlist_left_out=bool(settings.pop("shortlist", None)))
+        if wanted == 1 and "heads" in (settings.get("draft") or ""):
+            settings.pop("draft")
     with atomic_folder(run.initial) as unfinished:
         model.save_pretrained(unfinished)
         tokenizer.save_pretrained(unfinished)

@@ -283,6 +283,8 @@ def _tokenizer_of(recipe: Recipe, run: RunFolder, progress: bool) -> PreTrainedT
     origin = None if settings.method == "train" else AutoTokenizer.from_pretrained(recipe.init_from)
     needs_mask = recipe.task == "pretraining"
     if settings.method == "keep" or settings.vocab_size is None:
+        if settings.vocab_size is not None:
+            print(f"`tokenizer.vocab_size: {settings.vocab_size}` is without effect, because `method: keep` keeps all entries as they are.")
         return add_mask_token(origin) if needs_mask else origin
     pairs, _ = _clean_training_pairs(recipe, run)
     texts = chain.from_iterable(map(examples_of(recipe).texts, pairs))

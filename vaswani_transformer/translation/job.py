@@ -17,11 +17,12 @@ from typing import Any, NamedTuple
 from tqdm.auto import tqdm
 
 from ..files.compression import compress
+from ..files.delimiters import DELIMITERS
 from ..files.lines import LineReader, Window, count_lines, open_input
 from ..sentence_splitting import check_language, join_sentences, split_sentences
 from .output import JobProgress, Output, open_output, skip_finished
 from .processes import gather, processes, share
-from .records import FORMATS, Layout, Records, make_records
+from .records import FORMATS, CsvRows, Layout, Records, make_records
 from .translate import Failure, Outcome, Translation
 
 _SECONDS_BETWEEN_LINES = 10.0
@@ -216,13 +217,14 @@ class _Desk:
 @contextmanager
 def _open_desk(source: str, target: str, settings: JobSettings, identity: Mapping[str, Any], progress: bool) -> Iterator[_Desk]:
     name = "standard input" if source == "-" else source
-    with (
-        open_input(source) as stream,
-        open_output(target, {**asdict(settings), **identity}) as output,
-    ):
-        reader = LineReader(stream, name, quoted=settings.format == "csv")
+    with ExitStack() as stack:
+        reader = LineReader(stack.enter_context(open_input(source)), name, DELIMITERS if settings.format == "csv" else "")
         first = reader.read()
         records = make_records(settings.format, settings.column, settings.layout, first or b"")
+        if isinstance(records, CsvRows):
+            reader.separators = records.delimiter
+        # Only now: a column that is not there leaves no trace of a job
+        output = stack.enter_context(open_output(target, {**asdict(settings), **identity}))
         if output.progress.lines:
             skip_finished(output.progress, reader, name)
         elif records.header is not None:

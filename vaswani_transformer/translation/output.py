@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
 from ..files.atomic_folder import flush_to_disk
+from ..files.compression import COMPRESSED, OTHERS
 from ..files.json_files import read_json, write_json
 from ..files.lines import STANDARD_STREAM, LineReader
 from ..files.locks import lock
@@ -65,8 +66,10 @@ def open_output(name: str, settings: Mapping[str, Any]) -> Iterator[Output]:
     Raises:
         FileExistsError: the output exists, or another process writes it.
         FileNotFoundError: its folder does not exist.
-        ValueError: another job started it.
+        ValueError: another job started it, or its name tells of a compression that is not known.
     """
+    if Path(name).suffix in OTHERS:
+        raise ValueError(f"{name} cannot be written: an output is plain or ends in {' or '.join(COMPRESSED)}; give it such a name.")
     if name == STANDARD_STREAM:
         yield StreamOutput(sys.stdout.buffer)
     elif Path(name).exists() and not Path(name).is_file():

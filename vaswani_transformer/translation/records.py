@@ -289,9 +289,12 @@ def _check_width(cells: Sequence[str] | Sequence[bytes], width: int) -> None:
 def _parsed_row(text: str, delimiter: str) -> list[str]:
     csv.field_size_limit(sys.maxsize)  # the model, and not the parser, refuses a cell that is too long
     try:
-        return next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True), [""])
+        rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)) or [[""]]
     except csv.Error as error:
         raise BadLine(f"not valid CSV ({error})") from error
+    if len(rows) > 1:
+        raise BadLine("not valid CSV (a line break outside of quotation marks)")
+    return rows[0]
 
 
 def _decoded(text: bytes) -> str:

@@ -15,6 +15,7 @@ from ..copying import generate_copying
 from ..languages import language_prefix
 from ..pipeline_text_to_text import half_pair
 from ..search_settings import check_numbers
+from ..shortlist import check_shortlist_languages
 
 _SENTENCES_TOKENISED_AT_ONCE = 1000
 _PROBE = "."
@@ -71,6 +72,7 @@ def translate(
     """
     _check(sentences, batch_tokens)
     check_search(generate_kwargs)
+    check_shortlist_languages(model, generate_kwargs, None, target_language)
     for index, sentence in enumerate(sentences):
         if reason := _fault(sentence):
             raise ValueError(f"Sentence {index} cannot be translated: {reason}.")
@@ -119,6 +121,7 @@ class Translator:
         check_search(generate_kwargs)
         if max_source_tokens < 1:
             raise ValueError(f"`max_source_tokens` must be at least 1, not {max_source_tokens}.")
+        check_shortlist_languages(model, generate_kwargs, None, target_language)
         self._model, self._tokenizer = model, tokenizer
         self._prefix = language_prefix(tokenizer, target_language)
         self._batch_tokens, self._max_source_tokens = batch_tokens, max_source_tokens
