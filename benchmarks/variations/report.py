@@ -1,7 +1,7 @@
 """Table 3 as measured here, beside the paper's: which directions agree, as rows, as a table and as a picture."""
 
 from collections.abc import Mapping, Sequence
-from math import exp, log
+from math import copysign, exp, inf, isfinite, log
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -154,7 +154,10 @@ def _verdicts(rows: Sequence[Row], results: Results) -> str:
 
 
 def draw(variations: Sequence[Variation], results: Results, picture: Path) -> None:
-    """Each row's gain over the base in both scores, with every seed, beside the paper's."""
+    """Each row's gain over the base in both scores, with every seed, beside the paper's.
+
+    The axes reach as far as the rows for which the paper has numbers; what lies beyond stands at their end as a number.
+    """
     rows = [row for row in summary(variations, results) if row["nll_gain"] is not None]
     if not rows:
         return
@@ -175,13 +178,21 @@ def draw(variations: Sequence[Variation], results: Results, picture: Path) -> No
 
 def _draw(axes: Axes, rows: Sequence[Row], metric: str, results: Results) -> None:
     means = {name: fmean(run[metric] for run in results["runs"] if run["variant"] == name) for name in {row["beside"] for row in rows}}
+    gains = [(row[f"{metric}_gain"], row[f"{metric}_gain_published"]) for row in rows]
+    reach = 1.3 * max((abs(value) for own, published in gains if published is not None for value in (own, published)), default=inf)
     for place, row in enumerate(rows):
         each: list[Any] = [_better(metric, run[metric], means[row["beside"]]) for run in row["runs"]]
         axes.plot(each, [place] * len(each), ".", color=_OURS, alpha=0.45, markersize=5, label="here, each seed" if not place else None)
-        axes.plot(row[f"{metric}_gain"], place, "o", color=_OURS, markersize=6, label="here, mean" if not place else None)
+        gain = row[f"{metric}_gain"]
+        axes.plot(gain, place, "o", color=_OURS, markersize=6, label="here, mean" if not place else None)
+        if abs(gain) > reach:
+            end, side = copysign(0.98 * reach, gain), "right" if gain > 0 else "left"
+            axes.text(end, place, f"{gain:+.1f} →" if gain > 0 else f"← {gain:+.1f}", color=_OURS, fontsize=8, ha=side, va="center")
         if row[f"{metric}_gain_published"] is not None:
             label = "the paper" if not place else None
             axes.plot(row[f"{metric}_gain_published"], place, "D", color=_PAPER, fillstyle="none", markersize=6, label=label)
+    if isfinite(reach):
+        axes.set_xlim(-reach, reach)
     axes.axvline(0, color="0.35", linewidth=0.8, linestyle=":")
     axes.set_yticks(range(len(rows)), [f"{row['group']}  {row['title']}{_beside(row)}" for row in rows], fontsize=8)
     axes.set_ylim(len(rows) - 0.5, -0.5)
