@@ -8,7 +8,7 @@ Shapes: B sentences, K hypotheses a sentence (`num_beams`).
 
 import inspect
 from collections.abc import Callable
-from functools import cache, update_wrapper
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -89,7 +89,7 @@ class PaperSearch(GenerationMixin):
     _kept_settings: KeptSettings | None = None
 
     def generate(self, *args: Any, **kwargs: Any) -> Any:
-        """transformers' search, or ours where a setting asks for it."""
+        """What transformers' `generate` takes and gives, with the settings of this package."""
         forget_filled_length(self.generation_config)
         return super().generate(*args, **kwargs)
 
@@ -331,9 +331,6 @@ class PaperSearch(GenerationMixin):
         criteria = StoppingCriteriaList([*stopping_criteria, TokenLimits(limits, input_ids.shape[1])])
         processors = for_hugging_face(logits_processor, generation_config, limits, input_ids.shape[1], choice)
         return super()._beam_search(input_ids, processors, criteria, generation_config, synced_gpus, **kwargs)
-
-
-update_wrapper(PaperSearch.generate, GenerationMixin.generate)  # its signature and documentation
 
 
 def forget_filled_length(config: GenerationConfig) -> None:
