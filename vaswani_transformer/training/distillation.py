@@ -114,6 +114,7 @@ def distilled_pairs(recipe: Recipe, run: RunFolder) -> Iterator[SentencePair]:
         LinesCorpus(source=source, target=target, target_language=language if several else None)
         for language in recipe.translates_into
         for source, target in [_names(recipe, language)]
+        if (run.distilled / source).is_file()  # a language without a pair has none
     ]
     originals = read_pairs(recipe, recipe.data.train) if recipe.data.distillation.keep_original else ()
     return chain(read_pairs(recipe, specs, run.distilled), originals)
