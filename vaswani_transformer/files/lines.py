@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -108,12 +109,18 @@ class LineReader:
         return raw
 
 
+@cache
+def _opening(separators: str) -> re.Pattern[bytes]:
+    """A quotation mark at the beginning of a cell, behind one of the separators."""
+    return re.compile(rb"(?<=[" + re.escape(separators.encode()) + rb'])"')
+
+
 def _ends_in_quotes(line: bytes, is_open: bool, separators: str) -> bool:
     """Whether a cell between quotation marks goes on behind this line; `is_open` tells whether it begins in one.
 
     A mark inside of any other cell is a character like any other, as in 5" and for Python's csv module.
     """
-    place, opening = 0, re.compile(rb"(?<=[" + re.escape(separators.encode()) + rb'])"')
+    place, opening = 0, _opening(separators)
     while True:
         if is_open:
             place = line.find(b'"', place) + 1
