@@ -1,11 +1,12 @@
 """Compare the Transformer with a recurrent and a convolutional translator of eole: same pieces, parameters and target tokens.
 
-    python -m benchmarks.architectures multi30k_en_de --updates 3000 --peaks 0.001 0.002 0.004 --seeds 1 2 3 --output runs/architectures
+    python -m benchmarks.architectures multi30k_en_de --updates 3000 --peaks 0.002 0.004 --seeds 1 2 3 --output runs/architectures
     python -m benchmarks.architectures multi30k_en_de --updates 20 --peaks 0.001 --seeds 1 --eole-python ENV/bin/python
 
-Each system is trained with each peak of the learning rate and the first seed; the other seeds are trained with the best. The recipe's first
-test set is translated at the end, and nothing is chosen by it. eole is installed into an environment of its own, once. The command may be
-stopped at any time, by any means; the same command goes on where it was: ours bit by bit, eole from its last checkpoint. Writes
+Each system is trained with each peak of the learning rate and the first seed, and with one beyond as long as the best is an outermost one;
+the other seeds are trained with the best. Each is the mean of its last checkpoints. The recipe's first test set is translated at the end,
+and nothing is chosen by it. eole is installed into an environment of its own, once. The command may be stopped at any time, by any means;
+the same command goes on where it was: ours bit by bit, eole from its last checkpoint. Writes
 results.json, table.md and table.png into --output after each run.
 """
 
@@ -31,7 +32,7 @@ def parse() -> argparse.Namespace:
     add = parser.add_argument
     add("recipe", help="a recipe's file, or the name of one that comes with the package")
     add("--updates", type=int, default=3000, help="of our own runs; their target tokens are the budget of all (default: %(default)s)")
-    add("--peaks", type=float, nargs="+", default=[0.001, 0.002, 0.004], metavar="RATE", help="learning rates at the end of the warm-up")
+    add("--peaks", type=float, nargs="+", default=[0.001, 0.002, 0.004], metavar="RATE", help="learning rates to begin with")
     add("--seeds", type=int, nargs="+", default=[1, 2, 3])
     add("--systems", nargs="+", choices=list(TITLES), default=list(TITLES))
     add("--rnn-layers", type=int, default=2, help="of encoder and decoder each (default: %(default)s)")

@@ -3,14 +3,15 @@
     python -m benchmarks.architectures.eole_program JOB.json
 
 Model, optimizer, batches, training loop and search are eole's. Ours are the end (at so many target tokens in place of updates), the width
-(from a number of parameters), the validation loss (without label smoothing), and what is counted for the cost. A program that was killed
+(from a number of parameters), the mean of the last checkpoints, the validation loss (without label smoothing), and what is counted for the
+cost. A program that was killed
 goes on from its last checkpoint with the same command, in a new order of the sentences.
 """
 
 import fcntl
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import deepcopy
 from math import sqrt
 from pathlib import Path
@@ -147,7 +148,7 @@ class Training:
         self._padding = vocabs["tgt"][vocabs["specials"]["pad_token"]]
         self.vocabulary = len(vocabs["tgt"])
         before = self._progress["counted"] if self._progress else None
-        per_update, marks = config.training.accum_count[0], self._job["checkpoints"]
+        per_update, marks = config.training.accum_count[0], self._job["validations"] * self._job["checkpoints_per_validation"]
         self.budget = Budget(read(CorpusTask.TRAIN), self._job["target_tokens"], per_update, marks, self._checkpoint, before)
 
     @property
@@ -156,14 +157,14 @@ class Training:
         return int(self._optimizer.training_step) - 1
 
     def run(self) -> Settings:
-        """Train to the end of the budget, and score."""
+        """Train to the end of the budget, put the mean of the last checkpoints in the weights' place, and score."""
         if self.budget.counted["target_tokens"] < self._job["target_tokens"]:
             self._trainer.train(self.budget, 0, save_checkpoint_steps=0)
         as_it_comes, _ = nats(self.model, self._validation, self._padding, averaged=True)
+        take_mean(self.model, last_checkpoints(self._folder / "model", self.step, self._job["averaged_checkpoints"]))
         take_trained_weights(self.model)
         nll, tokens = nats(self.model, self._validation, self._padding)
-        self._saver.last_saved_step = None  # once more, with the weights that were scored
-        self._saver.save(self.step)
+        self._saver.save(self.step + 1)  # beside the checkpoints, for a program that is killed now and comes again
         matrices = {side: sum(p.numel() for p in getattr(self.model, side).parameters() if p.ndim > 1) for side in ("encoder", "decoder")}
         return {
             "width": self.width,
@@ -179,8 +180,10 @@ class Training:
         }
 
     def _checkpoint(self) -> None:
-        nll, _ = nats(self.model, self._validation, self._padding)
-        self._curve.append({"target_tokens": self.budget.counted["target_tokens"], "nll": nll})
+        read = self.budget.counted["target_tokens"]
+        if read * self._job["validations"] >= self._job["target_tokens"] * (len(self._curve) + 1):
+            nll, _ = nats(self.model, self._validation, self._padding)
+            self._curve.append({"target_tokens": read, "nll": nll})
         self._saver.save(self.step)
         write_json(
             self._folder / PROGRESS,
@@ -212,6 +215,24 @@ def nats(model: Any, batches: Iterable[Any], padding: int, averaged: bool = Fals
             tokens += int(kept.sum())
     model.train()
     return total / tokens, tokens
+
+
+def last_checkpoints(folder: Path, step: int, number: int) -> list[Path]:
+    """The files with eole's weights of the last checkpoints up to `step`, in order."""
+    files = {int(file.parent.name.removeprefix("step_")): file for file in folder.glob("step_*/model.00.safetensors")}
+    return [files[found] for found in sorted(found for found in files if found <= step)[-number:]]
+
+
+def take_mean(model: Any, files: Sequence[Path]) -> None:
+    """Put the mean of the tensors of `files` in the place of the model's own, added in float64 and rounded once (section 6.1)."""
+    import torch
+    from safetensors.torch import load_file
+
+    states, own = [load_file(file) for file in files], model.state_dict()
+    with torch.no_grad():
+        for name in states[0]:
+            if own[name].is_floating_point():
+                own[name].copy_(torch.stack([state[name].double() for state in states]).mean(0))
 
 
 def take_trained_weights(model: Any) -> None:

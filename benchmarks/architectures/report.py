@@ -36,8 +36,8 @@ def table(results: Results) -> str:
     of_length = ("system", *(f"{shortest} to {longest} words" for shortest, longest in results["edges"]))
     return (
         f"The recipe `{results['recipe']}`{shared}: the same pieces, the same number of parameters as far as a width goes, the same target "
-        f"tokens, as many as {results['updates']:,} updates of ours read. Each system has the peak of the learning rate, of "
-        f"{len(results['peaks'])}, that is best on the validation set with the first seed. BLEU and chrF on {results['test_set']}, "
+        f"tokens, as many as {results['updates']:,} updates of ours read. Each system has the peak of the learning rate that is best on "
+        f"the validation set with the first seed, and the mean of its last checkpoints. BLEU and chrF on {results['test_set']}, "
         "perplexity per piece on the validation set without label smoothing; means over the seeds "
         f"{', '.join(map(str, results['seeds']))}, as far as done.\n\n"
         f"{markdown_table(_HEADER, (_cells(name, own) for name, own in systems.items()), left=2)}\n\n"
@@ -66,12 +66,12 @@ def _cells(name: str, own: Sequence[Row]) -> tuple[str, ...]:
 
 def _peaks(results: Results) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     first = {(run["system"], run["peak"]): run for run in results["runs"] if run["seed"] == results["seeds"][0]}
-    rows = []
+    peaks, rows = sorted({peak for _, peak in first}), []
     for name in dict.fromkeys(system for system, _ in first):
-        nats = [first[name, peak]["nll"] if (name, peak) in first else None for peak in results["peaks"]]
+        nats = [first[name, peak]["nll"] if (name, peak) in first else None for peak in peaks]
         cells = [UNKNOWN if nll is None else f"{exp(nll):.3f}" if isfinite(nll) else "diverged" for nll in nats]
         rows.append((TITLES[name], *cells))
-    return ("system", *(f"{peak:g}" for peak in results["peaks"])), rows
+    return ("system", *(f"{peak:g}" for peak in peaks)), rows
 
 
 def _lengths(name: str, own: Sequence[Row]) -> tuple[str, ...]:
@@ -81,10 +81,9 @@ def _lengths(name: str, own: Sequence[Row]) -> tuple[str, ...]:
 
 def _remarks(results: Results, systems: dict[str, list[Row]]) -> Iterator[str]:
     """What the figures alone do not say: a rate at the edge of the grid, sizes that differ, averages that eole would have used."""
-    peaks = sorted(results["peaks"])
     wanted = {name: own[0]["parameters"] for name, own in systems.items()}.get("transformer")
     for name, own in systems.items():
-        title = TITLES[name]
+        title, peaks = TITLES[name], sorted({run["peak"] for run in results["runs"] if run["system"] == name})
         if len(peaks) > 1 and own[0]["peak"] in (peaks[0], peaks[-1]):
             yield f"{title}: the best learning rate is at the edge of those that were tried."
         if wanted and abs(own[0]["parameters"] / wanted - 1) > 0.03:

@@ -30,7 +30,23 @@ from vaswani_transformer.translation.translate import translate
 
 _CLASSES_OF_LENGTH = 4
 _TRANSLATIONS = "translations.txt"
-_CHECKPOINTS = 10
+_VALIDATIONS = 10
+_CHECKPOINTS_PER_VALIDATION = 4
+_AVERAGED_CHECKPOINTS = 5
+_MOST_RATES_BEYOND = 4
+_WHAT_EOLE_HAS = {
+    "tokenizer.bpe_dropout": 0.0,
+    "training.cooldown_share": 0.0,
+    "training.weight_decay": 0.0,
+    "training.word_dropout": 0.0,
+    "training.r_drop": 0.0,
+    "training.both_directions_epochs": 0,
+    "training.ema_decay": "null",
+    "training.initial_scale": 1.0,
+    "training.initial_embedding_scale": 1.0,
+    "training.precision": "float32",
+}
+"""What a recipe may have beyond the paper, taken away, and one precision for all. A setting of the command line comes after it."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +56,8 @@ class Plan:
     Attributes:
         recipe: a file, or the name of one that comes with the package.
         updates: of our own runs; the target tokens that they read are the budget of all others.
-        peaks: learning rates at the end of the warm-up, one of which each system chooses with the first seed.
+        peaks: learning rates at the end of the warm-up, one of which each system chooses with the first seed. Where that is the least or
+            the largest one, half or twice of it is tried, too, until the best lies between two others.
         layers: of eole's encoder and decoder, by system.
         python: of an environment that has eole.
     """
@@ -62,24 +79,25 @@ class Plan:
             raise ValueError("Name each seed and each learning rate once.")
 
     def recipe_of(self, peak: float, seed: int) -> Recipe:
-        """Ours with this learning rate: the last checkpoint counts, as in eole, and validation costs little."""
+        """Ours with this learning rate, without what eole lacks; the mean of the last checkpoints counts (section 6.1), as for eole."""
         file = find_recipe(self.recipe)
-        base = load_recipe(file, self.overrides)
+        chosen = [*(f"{name}={value}" for name, value in _WHAT_EOLE_HAS.items()), *self.overrides]
+        base = load_recipe(file, chosen)
         warmup = base.training.warmup_updates
         scale = peak * math.sqrt(base.model_config().d_model * warmup)
-        every = max(self.updates // _CHECKPOINTS, 1)
+        every = max(self.updates // (_VALIDATIONS * _CHECKPOINTS_PER_VALIDATION), 1)
         own = {
             "training.updates": self.updates,
             "training.seed": seed,
             "training.learning_rate_scale": scale,
-            "training.average_checkpoints": 1,
+            "training.average_checkpoints": _AVERAGED_CHECKPOINTS,
             "training.checkpoint_every": every,
-            "training.validate_every": every,
+            "training.validate_every": every * _CHECKPOINTS_PER_VALIDATION,
             "training.max_gradient_norm": "null" if base.training.max_gradient_norm is None else base.training.max_gradient_norm,
             "validation.sentences": 1,
             "validation.samples": 0,
         }
-        return load_recipe(file, [*self.overrides, *(f"{name}={value}" for name, value in own.items())])
+        return load_recipe(file, [*chosen, *(f"{name}={value}" for name, value in own.items())])
 
     def folder(self, system: Name, peak: float, seed: int) -> Path:
         return self.output / system / f"peak-{peak:g}" / f"seed-{seed}"
@@ -109,13 +127,26 @@ def compare_systems(plan: Plan) -> Iterator[Results]:
         "runs": [],
     }
     for system in plan.systems:
-        for peak in plan.peaks:
+        for peak in rates_to_try(results["runs"], system, plan.peaks):
             results["runs"].append(runner.run(system, peak, plan.seeds[0]))
             yield results
         peak = best_peak(results["runs"], system)
         for seed in plan.seeds[1:]:
             results["runs"].append(runner.run(system, peak, seed))
             yield results
+
+
+def rates_to_try(runs: Sequence[Row], system: str, peaks: Sequence[float]) -> Iterator[float]:
+    """The learning rates of `peaks`, then one beyond the best of all as long as that is an outermost one, four at most; reads `runs`."""
+    yield from peaks
+    tried = sorted(peaks)
+    for _ in range(_MOST_RATES_BEYOND):
+        best = best_peak(runs, system)
+        if best not in (tried[0], tried[-1]):
+            return
+        beyond = 2 * best if best == tried[-1] else best / 2
+        tried = sorted([*tried, beyond])
+        yield beyond
 
 
 def best_peak(runs: Sequence[Row], system: str) -> float:
@@ -177,7 +208,9 @@ class _Runner:
             "peak": peak,
             "target_tokens": first["target_tokens"],
             "parameters": first["parameters"],
-            "checkpoints": _CHECKPOINTS,
+            "validations": _VALIDATIONS,
+            "checkpoints_per_validation": _CHECKPOINTS_PER_VALIDATION,
+            "averaged_checkpoints": self._recipe.training.average_checkpoints,
             "settings": eole_settings(system, self._recipe, pieces, seed, layers),
             "sources": str(self._first.parent / "test.source"),
             "translations": str(folder / "pieces.txt"),

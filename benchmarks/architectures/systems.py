@@ -79,7 +79,7 @@ def _optimisation(recipe: Recipe) -> dict[str, Any]:
         "num_workers": 0,
         "compute_dtype": "fp32",
         "save_format": "safetensors",
-        "keep_checkpoint": 2,
+        "keep_checkpoint": training.average_checkpoints + 1,
         "train_steps": 0,
         "valid_steps": 10**9,
         "batch_type": "tokens",

@@ -1,6 +1,7 @@
 """`vaswani info` tells what a report of a problem needs."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -52,6 +53,28 @@ def test_the_cost_of_a_model_at_a_length() -> None:
     kept = training_memory(config, 1, 4096, 4096)
     assert f"kept {kept.states / 2**30:.2f}" in facts["train: memory"]
     assert float(facts["train: memory"].split()[0]) >= round(kept.total / 2**30, 2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"attention_window": 9}, "over the whole sequence"),
+        ({"attention_score": "additive"}, "over the whole sequence"),
+        ({"parallel_heads": 3}, "parallel heads"),
+    ],
+)
+def test_operations_are_told_where_memory_cannot_be(changes: dict[str, Any], words: str, tmp_path: Path) -> None:
+    config = VaswaniConfig.from_preset("tiny", vocab_size=300, **changes)
+    config.save_pretrained(tmp_path)
+    asked = ["info", "--model", str(tmp_path), "--length", "40"]
+    shown = CliRunner().invoke(app, asked)
+    assert shown.exit_code == 0, shown.output
+    facts = {line[:20].strip(): line[21:] for line in shown.stdout.splitlines()}
+    assert facts["train: FLOPs"].startswith(f"{training_flops(config, 1, 40, 40, 40):.3g} ")
+    assert facts["memory"].startswith("not predicted.") and words in facts["memory"]
+    assert "24 GiB train to" not in facts
+    measured = CliRunner().invoke(app, [*asked, "--seconds"])
+    assert measured.exit_code != 0 and words in measured.stderr
 
 
 def test_seconds_are_predicted_where_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

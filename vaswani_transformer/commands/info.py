@@ -66,7 +66,7 @@ def _costs(model: str, length: int, sentences: int, asked_beams: int | None, sec
 
     from ..configuration_vaswani import PRESETS, VaswaniConfig
     from ..training.cost import training_flops, translation_flops
-    from ..training.memory_cost import Memory, longest_that_fits, parameters, training_memory, translation_memory
+    from ..training.memory_cost import Memory, longest_that_fits, parameters, training_memory, translation_memory, why_unknown
     from ..training.process_memory import process_bytes
     from ..training.time_cost import predicted_seconds
 
@@ -86,16 +86,21 @@ def _costs(model: str, length: int, sentences: int, asked_beams: int | None, sec
         parts = f"weights {_gib(memory.lasting)}, kept {_gib(memory.states)}, passing {_gib(memory.passing)}, libraries {_gib(libraries)}"
         return f"{_gib(memory.total + libraries)} GiB ({parts})"
 
-    lengths = sentences, length, length
-    longest = longest_that_fits(config, _LIMIT - libraries, sentences)
+    lengths, unknown = (sentences, length, length), why_unknown(config)
     facts = {
         "model": f"{model}, {parameters(config):,} parameters, {config.decoder_entries:,} target entries",
         "lengths": f"{sentences} x {length:,} source and as many target tokens, padding included",
-        "train: memory": told(training_memory(config, *lengths)),
         "train: FLOPs": f"{training_flops(config, *lengths, sentences * length):.3g} an update, forward and backward",
-        "translate: memory": told(translation_memory(config, *lengths, beams)),
         "translate: FLOPs": f"{translation_flops(config, *lengths, beams):.3g}, with {beams} beams",
-        "24 GiB train to": f"{longest:,} tokens a side",
+    }
+    if unknown is not None:
+        if seconds:
+            raise ValueError(f"--seconds first asks whether there is memory enough. {unknown}")
+        return facts | {"memory": f"not predicted. {unknown}"}
+    facts |= {
+        "train: memory": told(training_memory(config, *lengths)),
+        "translate: memory": told(translation_memory(config, *lengths, beams)),
+        "24 GiB train to": f"{longest_that_fits(config, _LIMIT - libraries, sentences):,} tokens a side",
     }
     if seconds:
         _check_room(training_memory(config, sentences, length // 2 + 1, length // 2 + 1).total + libraries, length // 2)

@@ -159,7 +159,14 @@ def _inside(config: VaswaniConfig, ffn_dim: int) -> int:
 def _check(config: VaswaniConfig, *numbers: int) -> None:
     if min(numbers) < 1:
         raise ValueError(f"Lengths, sentences and beams must be 1 or more, not {min(numbers)}.")
+    if (reason := why_unknown(config)) is not None:
+        raise ValueError(reason)
+
+
+def why_unknown(config: VaswaniConfig) -> str | None:
+    """A sentence that says why the memory of this model cannot be predicted; none where it can."""
     if config.attention_window is not None or config.attention_score == "additive":
-        raise ValueError("The formula for memory is that of dot products over the whole sequence, which this model does not have.")
+        return "The formula for memory is that of dot products over the whole sequence, which this model does not have."
     if config.parallel_heads > 1:
-        raise ValueError("The formula for memory does not know parallel heads; ask for the model without them.")
+        return "The formula for memory does not know parallel heads; ask for the model without them."
+    return None

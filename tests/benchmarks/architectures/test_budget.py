@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from benchmarks.architectures import cpu_clock
 from benchmarks.architectures.cpu_clock import CpuClock, cpu_seconds
-from benchmarks.architectures.eole_program import Budget, closest_width, nats, take_trained_weights, with_width
+from benchmarks.architectures.eole_program import Budget, closest_width, last_checkpoints, nats, take_mean, take_trained_weights, with_width
 
 
 def batches() -> Iterator[Any]:
@@ -90,6 +91,20 @@ def test_nats_are_those_of_the_weights_themselves() -> None:
     assert nats(model, data, padding=0, averaged=True)[0] == pytest.approx(torch.log(torch.tensor(4.0)).item())  # zeros: all alike
     take_trained_weights(model)
     assert nats(model, data, padding=0, averaged=True)[0] == pytest.approx(by_hand)
+
+
+def test_the_mean_of_the_last_checkpoints_is_taken(tmp_path: Path) -> None:
+    for step, value in ((9, 50.0), (98, 1.0), (100, 2.0), (101, 6.0), (102, 99.0)):
+        file = tmp_path / f"step_{step}" / "model.00.safetensors"
+        file.parent.mkdir()
+        save_file({"convolution.V": torch.full((1,), value), "convolution.V_avg": torch.full((1,), value / 10)}, file)
+    files = last_checkpoints(tmp_path, 101, 3)  # 102 holds a mean already
+    assert [file.parent.name for file in files] == ["step_98", "step_100", "step_101"]
+    model = Model()
+    take_mean(model, files)
+    assert (model.convolution.V.item(), model.convolution.g.item()) == (3.0, 1.0)
+    assert model.state_dict()["convolution.V_avg"].item() == pytest.approx(0.3)
+    assert [len(last_checkpoints(tmp_path, 9, 3)), len(last_checkpoints(tmp_path, 8, 3))] == [1, 0]
 
 
 def test_the_clock_adds_up_over_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

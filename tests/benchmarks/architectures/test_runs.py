@@ -1,13 +1,15 @@
 """Which runs are made, from which files, and what is done when the command comes again."""
 
 import json
+import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from benchmarks.architectures import runs
-from benchmarks.architectures.runs import Plan, best_peak, compare_systems, length_edges
+from benchmarks.architectures.runs import Plan, best_peak, compare_systems, length_edges, rates_to_try
 from tests.benchmarks.test_levers import RECIPE
 from vaswani_transformer.data.builtin.corpus import builtin_pairs
 from vaswani_transformer.files.json_files import read_json
@@ -42,15 +44,16 @@ def eole(jobs: list[dict[str, Any]], nats: dict[float, float]) -> Any:
 
 def test_each_system_chooses_its_rate_and_repeats_it(recipe: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     jobs: list[dict[str, Any]] = []
-    monkeypatch.setattr(runs, "run_in", eole(jobs, {0.001: 3.0, 0.002: 2.0}))
+    monkeypatch.setattr(runs, "run_in", eole(jobs, {0.001: 3.0, 0.002: 2.0, 0.004: 2.5}))
     plan = Plan(str(recipe), 4, (0.001, 0.002), (1, 2), recipe.parent / "out", Path("python"), systems=("transformer", "rnn"))
     *_, results = compare_systems(plan)
     made = [(run["system"], run["peak"], run["seed"]) for run in results["runs"]]
-    assert made[3:] == [("rnn", 0.001, 1), ("rnn", 0.002, 1), ("rnn", 0.002, 2)]
-    assert made[:2] == [("transformer", 0.001, 1), ("transformer", 0.002, 1)] and made[2][::2] == ("transformer", 2)
-    ours, rnn = results["runs"][0], results["runs"][3]
+    # The larger of two was better, so a larger one was tried, too
+    assert [run[1:] for run in made if run[0] == "rnn"] == [(0.001, 1), (0.002, 1), (0.004, 1), (0.002, 2)]
+    assert [run[1:] for run in made if run[0] == "transformer"][:2] == [(0.001, 1), (0.002, 1)] and made[-5][::2] == ("transformer", 2)
+    ours, rnn = results["runs"][0], results["runs"][-1]
     assert rnn["target_tokens"] == ours["target_tokens"] and rnn["parameters"] == ours["parameters"]
-    assert ours["cpu_seconds"] > 0 and len(ours["curve"]) == 4
+    assert ours["cpu_seconds"] > 0 and len(ours["curve"]) == 1
     # Pieces are our tokenizer's, and joined again they are the source itself
     sources = (recipe.parent / "dev.en").read_text(encoding="utf-8")
     assert (plan.folder("rnn", 0.001, 1) / "translations.txt").read_text(encoding="utf-8") == sources
@@ -65,7 +68,7 @@ def test_each_system_chooses_its_rate_and_repeats_it(recipe: Path, monkeypatch: 
 
 def _refuses_other_settings(plan: Plan) -> None:
     job = plan.folder("rnn", 0.001, 1) / "job.json"
-    job.write_text(json.dumps(read_json(job) | {"checkpoints": 3}), encoding="utf-8")
+    job.write_text(json.dumps(read_json(job) | {"validations": 3}), encoding="utf-8")
     with pytest.raises(ValueError, match="holds a run with other settings"):
         list(compare_systems(plan))
 
@@ -81,15 +84,40 @@ def test_a_run_that_diverged_is_never_the_best() -> None:
     assert best_peak([dict(zip(("system", "peak", "nll"), run, strict=True)) for run in nats], "a") == 0.2
 
 
+@pytest.mark.parametrize(("best", "wanted"), [
+    (0.002, [0.001, 0.002, 0.004]),
+    (0.001, [0.001, 0.002, 0.0005]),
+    (0.008, [0.001, 0.002, 0.004, 0.008, 0.016]),
+    (1.0, [0.001, 0.002, 0.004, 0.008, 0.016, 0.032]),  # four beyond, and no more
+])  # fmt: skip
+def test_rates_are_tried_until_the_best_lies_between_two(best: float, wanted: list[float]) -> None:
+    found: list[dict[str, Any]] = []
+    for peak in rates_to_try(found, "a", (0.001, 0.002)):
+        found.append({"system": "a", "peak": peak, "nll": abs(math.log(peak / best))})
+    assert [run["peak"] for run in found] == wanted
+
+
+def test_a_single_rate_gets_neighbours() -> None:
+    found: list[dict[str, Any]] = []
+    for peak in rates_to_try(found, "a", (0.002,)):
+        found.append({"system": "a", "peak": peak, "nll": abs(math.log(peak / 0.002))})
+    assert [run["peak"] for run in found] == [0.002, 0.004, 0.001]
+
+
 def test_classes_of_length_hold_about_as_many_each() -> None:
     assert length_edges(list(range(5, 25))) == [(5, 9), (10, 14), (15, 19), (20, 24)]
     assert length_edges([7, 7, 7, 7, 9]) == [(7, 7), (8, 9)]
 
 
-def test_the_peak_is_reached_and_the_last_checkpoint_counts(recipe: Path) -> None:
+def test_the_peak_is_reached_and_nothing_is_used_that_eole_lacks(recipe: Path) -> None:
+    more = "average_checkpoints: 2, cooldown_share: 0.5, word_dropout: 0.3}"
+    recipe.write_text(RECIPE.replace("average_checkpoints: 2}", more), encoding="utf-8")
     plan = Plan(str(recipe), 40, (0.003,), (5,), recipe.parent / "out", Path("python"))
     found = plan.recipe_of(0.003, 5)
     warmup, width = found.training.warmup_updates, found.model_config().d_model
     assert found.training.learning_rate_scale * width**-0.5 * warmup**-0.5 == pytest.approx(0.003)
-    assert (found.training.updates, found.training.seed, found.training.average_checkpoints) == (40, 5, 1)
-    assert found.training.validate_every == 4
+    assert (found.training.updates, found.training.seed, found.training.average_checkpoints) == (40, 5, 5)
+    assert (found.training.validate_every, found.training.checkpoint_every) == (4, 1)
+    assert (found.training.cooldown_share, found.training.word_dropout, found.training.precision) == (0, 0, "float32")
+    asked = replace(plan, overrides=("training.word_dropout=0.2",)).recipe_of(0.003, 5)
+    assert asked.training.word_dropout == 0.2  # by whoever asks for it
