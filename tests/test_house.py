@@ -21,7 +21,7 @@ PACKAGE = "vaswani_transformer"
 # evaluation, which must never import training, comes before it; the engine, which tells the whole story, comes after its parts.
 # Plain literals only: the documentation reads them.
 LAYERS: list[list[tuple[str, ...]]] = [
-    [("configuration_vaswani",)],
+    [("configuration_vaswani",), ("search_settings",)],
     [("additive_score", "attention_window")],
     [("layers",)],
     [("parallel_heads",)],
@@ -33,7 +33,7 @@ LAYERS: list[list[tuple[str, ...]]] = [
     [("block_steps",)],
     [("drafts",)],
     [("blockwise_search",)],
-    [("languages", "sentence_splitting", "search_settings", "kept_settings", "copied_items", "task_inputs")],
+    [("languages", "sentence_splitting", "kept_settings", "copied_items", "task_inputs")],
     [("answer_windows",)],
     [(
         "modeling_vaswani", "modeling_tasks", "decoding", "constrained_search", "copying",

@@ -115,9 +115,9 @@ class BlockwiseSearch:
     def _room(self, sentence: int) -> int:
         """How many drafts can still be right before the last token of a sentence, or the last position that the model knows."""
         room = self.limits[sentence] - len(self.found[sentence])
-        decoder = self.steps.step.decoder
-        if decoder.config.position_embedding_type == "learned":
-            room = min(room, decoder.config.max_position_embeddings - self.prompts.shape[1] - len(self.found[sentence]) + 1)
+        most = self.steps.step.decoder.config.most_positions
+        if most is not None:
+            room = min(room, most - self.prompts.shape[1] - len(self.found[sentence]) + 1)
         return max(room - 1, 0)
 
     def _stream(self, going_on: Sequence[int]) -> None:

@@ -17,6 +17,7 @@ from transformers.utils import logging
 from .beam_search import filled
 from .constrained_search import ConstrainedSearch, Found, Vocabulary
 from .copied_items import items_of, lost_items, wanted_classes
+from .search_settings import is_own_module
 
 logger = logging.get_logger(__name__)
 
@@ -66,11 +67,11 @@ def copying_of(model: Any, settings: dict[str, Any]) -> tuple[tuple[str, ...], d
     stored = getattr(config, "copy_items", None)
     chosen = settings.get("copy_items", stored)
     classes = wanted_classes(chosen)
-    if classes and chosen is not stored and not can_search_again(model):
+    if classes and chosen is not stored and not is_own_module(model):
         raise ValueError(f"`copy_items` needs one of this package's models in PyTorch, and {type(model).__name__} is none; leave it out.")
     if stored is None and "copy_items" not in settings:
         return classes, settings
-    if stored is None and not can_search_again(model):
+    if stored is None and not is_own_module(model):
         return classes, {name: value for name, value in settings.items() if name != "copy_items"}
     return classes, _changed(settings, copy_items=False)
 
@@ -85,11 +86,6 @@ def repaired(model: Any, tokenizer: Any, inputs: dict[str, Any], settings: dict[
         classes: from `copying_of`.
     """
     return _Repair(model, tokenizer, inputs, settings, output).repaired(classes) if classes else output
-
-
-def can_search_again(model: Any) -> bool:
-    """Whether `model` is one of ours in PyTorch, rather than another engine behind the same interface."""
-    return getattr(model.config, "model_type", None) == "vaswani" and isinstance(model, torch.nn.Module)
 
 
 def _check(known: dict[str, Any]) -> None:
@@ -133,7 +129,7 @@ class _Repair:
         lost = {row: items[row] for row, text in enumerate(best) if items[row] and lost_items(items[row], text)}
         if not lost:
             return self.output
-        if not can_search_again(self.model):
+        if not is_own_module(self.model):
             logger.warning(f"{len(lost)} of {len(best)} sentences lost inline code or numbers, which this engine cannot search for again.")
             return self.output
         width = max(self._setting("num_beams") or 1, self.wanted, BANK)

@@ -195,9 +195,8 @@ class PaperSearch(GenerationMixin):
         generation_config._limited_by_source = extra is not None and has_default_max_length and generation_config.max_new_tokens is None
         if generation_config._limited_by_source:
             generation_config.max_new_tokens = inputs_tensor.shape[1] + extra
-            if getattr(self.config, "position_embedding_type", None) == "learned":
-                room = self.config.max_position_embeddings - input_ids_length
-                generation_config.max_new_tokens = min(generation_config.max_new_tokens, room)
+            if (most := getattr(self.config, "most_positions", None)) is not None:
+                generation_config.max_new_tokens = min(generation_config.max_new_tokens, most - input_ids_length)
         return super()._prepare_generated_length(
             generation_config=generation_config,
             has_default_max_length=has_default_max_length,

@@ -1,6 +1,6 @@
 """Refuses, each in one sentence, impossible settings of `generate`, on which a search would fail or which it would silently ignore.
 
-Here are also the limits of a search for an answer that is marked in a context.
+Here are also the question whose search it is, and the limits of a search for an answer that is marked in a context.
 
 This file travels with checkpoints.
 """
@@ -9,6 +9,8 @@ import math
 from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import Any
+
+import torch
 
 WHOLE_NUMBERS = {
     "num_beams": 1,
@@ -34,6 +36,11 @@ LONGEST_QUESTION = 64
 LONGEST_ANSWER = 15
 """Tokens of a window, question included, of what two windows share, of a question and of an answer, unless the caller says otherwise;
 transformers 4's."""
+
+
+def is_own_module(model: Any) -> bool:
+    """Whether `model` is one of ours in PyTorch, rather than of another kind, or another engine behind the same interface."""
+    return getattr(model.config, "model_type", None) == "vaswani" and isinstance(model, torch.nn.Module)
 
 
 def check_numbers(settings: Mapping[str, Any]) -> None:

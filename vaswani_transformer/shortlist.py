@@ -17,6 +17,7 @@ from safetensors.torch import save
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from transformers.utils import cached_file
 
+from .search_settings import is_own_module
 from .tokenizer_identity import tokenizer_hash
 
 SHORTLIST_FILE = "shortlist.safetensors"
@@ -168,8 +169,7 @@ def check_shortlist_languages(model: Any, search: Mapping[str, Any], source: str
         source, target: the languages that are asked for.
     """
     settings = search.get("generation_config") or getattr(model, "generation_config", None)
-    is_ours = getattr(model.config, "model_type", None) == "vaswani" and isinstance(model, torch.nn.Module)
-    if is_ours and search.get("shortlist", getattr(settings, "shortlist", None)):
+    if is_own_module(model) and search.get("shortlist", getattr(settings, "shortlist", None)):
         shortlist_of(model).check_languages(source, target)
 
 

@@ -42,11 +42,12 @@ _WHAT_EOLE_HAS = {
     "training.r_drop": 0.0,
     "training.both_directions_epochs": 0,
     "training.ema_decay": "null",
-    "training.initial_scale": 1.0,
-    "training.initial_embedding_scale": 1.0,
     "training.precision": "float32",
 }
-"""What a recipe may have beyond the paper, taken away, and one precision for all. A setting of the command line comes after it."""
+"""What a recipe may have beyond the paper, taken away, and one precision for all. A setting of the command line comes after it.
+
+The start stays the recipe's, as eole's is its own: the paper names none.
+"""
 
 
 @dataclass(frozen=True)
