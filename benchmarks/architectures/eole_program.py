@@ -160,8 +160,8 @@ class Training:
         """Train to the end of the budget, put the mean of the last checkpoints in the weights' place, and score."""
         if self.budget.counted["target_tokens"] < self._job["target_tokens"]:
             self._trainer.train(self.budget, 0, save_checkpoint_steps=0)
-        as_it_comes, _ = nats(self.model, self._validation, self._padding, averaged=True)
         take_mean(self.model, last_checkpoints(self._folder / "model", self.step, self._job["averaged_checkpoints"]))
+        as_it_comes, _ = nats(self.model, self._validation, self._padding, averaged=True)
         take_trained_weights(self.model)
         nll, tokens = nats(self.model, self._validation, self._padding)
         self._saver.save(self.step + 1)  # beside the checkpoints, for a program that is killed now and comes again
