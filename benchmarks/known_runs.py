@@ -22,12 +22,18 @@ def fingerprint(recipe: Recipe) -> str:
     The name of the recipe, the place of its data and what only describes them, such as a licence, do not count. Nor do settings that a
     later version adds, while they have their defaults. A corpus without files of its own, or without all of them, counts by its settings.
     """
-    said, root = _said(recipe), recipe.data.root
+    said = _said(recipe)
     said.pop("name")
     said["data"].pop("root", None)
-    corpora = [corpus for split in recipe.data.by_split.values() for corpus in split]
-    said["files"] = [corpus.hashes(root, recipe.columns_of(corpus)) if corpus.has_its_files(root) else None for corpus in corpora]
+    said["files"] = hashes_of_texts(recipe)
     return hashlib.sha256(json.dumps(said, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+
+
+def hashes_of_texts(recipe: Recipe) -> list[dict[str, str] | None]:
+    """SHA-256 of the files of each corpus, by name; None for a corpus without files of its own, or without all of them."""
+    root = recipe.data.root
+    corpora = [corpus for split in recipe.data.by_split.values() for corpus in split]
+    return [corpus.hashes(root, recipe.columns_of(corpus)) if corpus.has_its_files(root) else None for corpus in corpora]
 
 
 def known_runs(files: Iterable[Path]) -> dict[str, Row]:

@@ -7,7 +7,9 @@ from dataclasses import asdict, dataclass, field, replace
 from math import sqrt
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
+from benchmarks.known_runs import hashes_of_texts
 from benchmarks.machine import software
 from benchmarks.report import Results, Row
 from benchmarks.transfer.linear import LINEAR, fits, train_linear
@@ -273,19 +275,20 @@ def _known(plan: Plan, run: Run) -> Row | None:
         return None
     known = read_json(file)
     try:
-        is_same = known["recipe"] == _settings(plan, plan.recipe_of(run)) and known["start_sha256"] == _sha256_of(plan, run)
+        recipe = plan.recipe_of(run)
+        is_same = all(known.get(name) == content for name, content in _identity(plan, run, recipe).items())
     except _OF_ONE_RUN:
         return None  # the training will say what is wrong
     return dict(known["result"]) if is_same else None
 
 
-def _settings(plan: Plan, recipe: Recipe) -> str:
-    """A recipe as text that stays the same when the output folder is moved."""
-    return recipe.to_yaml().replace(f"{plan.output.absolute()}/", "")
-
-
-def _sha256_of(plan: Plan, run: Run) -> str | None:
-    return next((start.sha256 for start in plan.starts if start.name == run.start), None)
+def _identity(plan: Plan, run: Run, recipe: Recipe) -> dict[str, Any]:
+    """What a result must have been made from to stand for this run; it stays the same when the output folder is moved."""
+    return {
+        "recipe": recipe.to_yaml().replace(f"{plan.output.absolute()}/", ""),
+        "texts": [sorted(hashes.values()) if hashes else None for hashes in hashes_of_texts(recipe)],
+        "start_sha256": next((start.sha256 for start in plan.starts if start.name == run.start), None),
+    }
 
 
 def _outcome(plan: Plan, run: Run) -> Row:
@@ -297,17 +300,18 @@ def _outcome(plan: Plan, run: Run) -> Row:
 
 def _train_and_score(plan: Plan, run: Run) -> Row:
     recipe, share, folder = plan.recipe_of(run), plan.share_of(run), RunFolder(plan.output / run.folder)
-    start = _sha256_of(plan, run)
+    identity = _identity(plan, run, recipe)
     if (folder.path / RESULT).is_file():
         raise ValueError(
-            f"{folder.path} holds the result of another recipe, or of another model to begin with; delete it, or name another --output."
+            f"{folder.path} holds the result of another recipe, of other texts, or of another model to begin with; delete it, or name "
+            "another --output."
         )
     facts = {"examples": share.examples, "missing_labels": list(share.missing)}
     if run.start == LINEAR:
         result = facts | train_linear(recipe, training_pairs(recipe), main_metric(recipe))
     else:
         result = facts | _trained(recipe, folder)
-    write_json(folder.path / RESULT, {"recipe": _settings(plan, recipe), "start_sha256": start, "result": result})
+    write_json(folder.path / RESULT, {**identity, "result": result})
     return result
 
 

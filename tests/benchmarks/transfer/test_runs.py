@@ -107,6 +107,11 @@ def test_everything_is_trained_once_and_a_failure_is_told(
     changed = plan(colours, models=models, starts=starts, overrides=("model.dropout=0.2",))
     *_, other = compare_starts(changed)
     assert all("holds the result of another recipe" in run["failed"] for run in other["runs"])
+    for corpus in again.recipes["colours"].data.test.values():
+        (file,) = corpus.files(Path(again.recipes["colours"].data.root)).values()
+        file.write_text(file.read_text(encoding="utf-8").replace("red", "blue"), encoding="utf-8")
+    *_, rewritten = compare_starts(plan(colours, models=models, starts=starts))
+    assert all("of other texts" in run["failed"] for run in rewritten["runs"])
 
 
 def test_a_translation_has_bleu_and_chrf_and_a_stopped_one_goes_on_later(
