@@ -160,8 +160,7 @@ def test_a_card_of_hostile_files_is_built_like_any_other(run: RunFolder, monkeyp
     counts = _structure(_body(card))
     assert not counts.keys() & {"html_inline", "html_block", "s_open", "hr", "ordered_list_open", "blockquote_open", "code_block"}
     assert (counts["em_open"], counts["image"], counts["heading_open"], counts["fence"]) == (1, 1, 13, 3)
-    links = [token.attrs["href"] for token in _parse(_body(card)) if token.type == "link_open"]
-    assert len(links) == 1 and str(links[0]).startswith("https://huggingface.co/datasets/")
+    assert not [token for token in _parse(_body(card)) if token.type == "link_open"]  # no such name can be on the Hub
     data = ModelCard(card).data
     assert data.language == [hostile] and data.eval_results[0].dataset_name == hostile
 

@@ -276,6 +276,16 @@ def test_hub_data_sets_with_a_wrong_split(hub_folder: Path) -> None:
         read(HubCorpus(path="pairs", split="tain"), hub_folder)
 
 
+@pytest.mark.parametrize(("path", "on_the_hub"), [
+    ("wmt/wmt14", True), ("squad", True), ("/data/wmt14", False), ("./wmt14", False), ("../wmt14", False), ("a/b/c", False),
+])  # fmt: skip
+def test_only_what_can_be_on_the_hub_gets_a_link(path: str, on_the_hub: bool) -> None:
+    spec = HubCorpus(path=path, split="train")
+    link = f"data set [<{path}>](https://huggingface.co/datasets/{path}), split <train>"
+    assert spec.describe(lambda name: f"<{name}>") == (link if on_the_hub else f"data set in the folder <{path}>, split <train>")
+    assert spec.dataset_name.repository == (path if on_the_hub else None)
+
+
 def test_the_built_in_corpus_in_both_directions(tmp_path: Path) -> None:
     spec = BuiltinCorpus(split="validation", limit=5)
     forth, back = read(spec, tmp_path), read(spec, tmp_path, ("de", "en"))

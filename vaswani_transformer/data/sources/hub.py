@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import quote
 
+from huggingface_hub.utils import HFValidationError, validate_repo_id
+
 from .corpus import DatasetName, SentencePair
 from .rows import ROWS_PER_READ, RowsCorpus, batched_rows
 
@@ -30,12 +32,21 @@ class HubCorpus(RowsCorpus):
 
     def _content(self, code: Callable[[object], str]) -> str:
         configuration = f", configuration {code(self.name)}" if self.name else ""
-        link = f"[{code(self.path)}](https://huggingface.co/datasets/{quote(self.path, errors='replace')})"
-        return f"data set {link}{configuration}, split {code(self.split)}"
+        address = f"https://huggingface.co/datasets/{quote(self.path)}"
+        shown = f"[{code(self.path)}]({address})" if self._can_be_on_the_hub else f"in the folder {code(self.path)}"
+        return f"data set {shown}{configuration}, split {code(self.split)}"
 
     @property
     def dataset_name(self) -> DatasetName:
-        return DatasetName(self.path, self.name, self.split)
+        return DatasetName(self.path if self._can_be_on_the_hub else None, self.name, self.split)
+
+    @property
+    def _can_be_on_the_hub(self) -> bool:
+        try:
+            validate_repo_id(self.path)
+        except HFValidationError:
+            return False
+        return True
 
     @property
     def is_streamed(self) -> bool:
