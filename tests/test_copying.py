@@ -102,6 +102,15 @@ def test_of_several_translations_all_have_the_items_with_their_scores(translator
     assert scores == sorted(scores, reverse=True) and len(set(scores)) == 3
 
 
+@pytest.mark.parametrize(("search", "words"), [
+    ({"num_beams": 1}, "tells no scores; ask for 2 beams or more"),
+    ({"num_beams": 2, "length_penalty_type": None}, "`copy_items` cannot keep; leave out one of both"),
+])  # fmt: skip
+def test_scores_that_cannot_be_told_are_refused_by_their_name(translator: TranslationPipeline, search: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        Translator(translator.model, translator.tokenizer, scores=True, copy_items=True, **search)
+
+
 def test_where_it_cannot_be_the_first_translation_stands_and_is_counted(
     translator: TranslationPipeline, warnings: pytest.LogCaptureFixture
 ) -> None:

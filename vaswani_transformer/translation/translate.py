@@ -11,7 +11,7 @@ import torch
 from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from ..copying import generate_copying
+from ..copying import copying_of, generate_copying
 from ..languages import language_prefix
 from ..pipeline_text_to_text import half_pair
 from ..search_settings import check_numbers
@@ -132,8 +132,10 @@ class Translator:
         if scores and probe[0].score is None:
             # Hugging Face's own beam search returns the hypotheses' scores only together with those of every step.
             self._generate_kwargs |= {"output_scores": True}
-            if self._probe()[0].score is None:
+            if self._probe(copy_items=None)[0].score is None:
                 raise ValueError("This search tells no scores; ask for 2 beams or more, or leave out scores.")
+            if copying_of(model, generate_kwargs)[0]:
+                raise ValueError("This search tells scores of single steps only, which `copy_items` cannot keep; leave out one of both.")
         self._blank: Outcome = [Translation("", None)] * len(probe)
 
     def __call__(self, sentences: Sequence[str]) -> Iterator[tuple[int, Outcome]]:
@@ -167,9 +169,9 @@ class Translator:
                     failed = True
                 yield index, outcome
 
-    def _probe(self) -> list[Translation]:
+    def _probe(self, **settings: Any) -> list[Translation]:
         probe = _token_ids(self._tokenizer, [_PROBE], self._prefix)
-        return _search(self._model, self._tokenizer, list(probe.values()), self._generate_kwargs)[0]
+        return _search(self._model, self._tokenizer, list(probe.values()), self._generate_kwargs | settings)[0]
 
     def _isolating_failures(self, token_ids: list[list[int]]) -> list[Outcome]:
         try:
