@@ -70,6 +70,18 @@ def poison_third_update() -> None:
     update.Updater._backward = poisoned
 
 
+def end_the_group_for_good() -> None:
+    """Fail if something still holds the process group when it is destroyed: who lets go of it last might then hang for ever."""
+    destroy = torch.distributed.destroy_process_group
+
+    def checked(*arguments: Any) -> None:
+        destroy(*arguments)
+        names = [(thread / "comm").read_text() for thread in Path("/proc/self/task").glob("*")]
+        assert not any("gloo" in name for name in names), "the threads of the process group outlive it"
+
+    torch.distributed.destroy_process_group = checked
+
+
 def be_rank(rank: int, port: int, job: dict[str, Any]) -> None:
     """What a launcher sets, then the command."""
     numbers = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": job["ranks"], "LOCAL_WORLD_SIZE": job["ranks"]}
@@ -77,6 +89,8 @@ def be_rank(rank: int, port: int, job: dict[str, Any]) -> None:
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     if job.get("sharded"):
         os.environ |= {"ACCELERATE_USE_FSDP": "true", "FSDP_VERSION": "2"}
+    else:  # with sharding, caches of PyTorch keep the group until the process ends
+        end_the_group_for_good()
     if job.get("float64"):
         torch.set_default_dtype(torch.float64)
     fault = job.get("fault")

@@ -4,6 +4,7 @@ Claim the run folder, let a teacher translate if there is one, prepare the data,
 state, update until done (log, validate and save on the way), average the last checkpoints.
 """
 
+import gc
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -74,14 +75,30 @@ def train(recipe: Recipe, run: RunFolder) -> bool:
                 prepare_data(recipe, run, progress=sys.stderr.isatty())
             data = open_prepared_data(run)
         recipe = settle_micro_batches(recipe, run, accelerator.num_processes)
-        training = Training(recipe, run, data, accelerator)
-        training.resume()
-        complete = training.go_on()
-        if complete and accelerator.is_main_process:
-            training.finish()
-        accelerator.wait_for_everyone()
-        accelerator.end_training()
+        complete = _train(recipe, run, data, accelerator)
+        _end(accelerator)
     return complete
+
+
+def _train(recipe: Recipe, run: RunFolder, data: PreparedData, accelerator: Accelerator) -> bool:
+    training = Training(recipe, run, data, accelerator)
+    training.resume()
+    complete = training.go_on()
+    if complete and accelerator.is_main_process:
+        training.finish()
+    return complete
+
+
+def _end(accelerator: Accelerator) -> None:
+    """Wait for all ranks, then destroy the process group, which nothing else holds any more.
+
+    Whoever lets go of it last waits for its threads, and one of these may be waiting for Python's lock. PyTorch gives the lock away
+    meanwhile when Python lets go, but not when a `DistributedDataParallel` does: that rank would hang for ever.
+    """
+    accelerator.free_memory()
+    gc.collect()
+    accelerator.wait_for_everyone()
+    accelerator.end_training()
 
 
 def translate_sources(recipe: Recipe, run: RunFolder) -> None:
@@ -98,8 +115,7 @@ def translate_sources(recipe: Recipe, run: RunFolder) -> None:
             if accelerator.is_main_process:
                 claim_run_folder(recipe, run, accelerator.num_processes)
         distill(recipe, run)
-        accelerator.wait_for_everyone()
-        accelerator.end_training()
+        _end(accelerator)
 
 
 class Training:
