@@ -133,7 +133,7 @@ def compare_levers(plan: Plan) -> Iterator[Results]:
     }
     for (seed, name), recipe in recipes.items():
         own, run = fingerprint(recipe), RunFolder(plan.output / name / f"seed-{seed}")
-        result = known.get(own) or (_done(recipe, run) if plan.done_only else result_of(recipe, run))
+        result = known.get(own) or (done(recipe, run) if plan.done_only else result_of(recipe, run))
         if result is None:
             continue
         results["runs"].append({**result, "variant": name, "seed": seed, FINGERPRINT: own})
@@ -144,7 +144,7 @@ def compare_levers(plan: Plan) -> Iterator[Results]:
 
 def result_of(recipe: Recipe, run: RunFolder) -> Row:
     """Train and score, unless it has been done with the same recipe; raises what `compare_levers` does."""
-    if (known := _done(recipe, run)) is not None:
+    if (known := done(recipe, run)) is not None:
         return known
     if train(recipe, run.path) is None:
         raise InterruptedError(f"The training in {run.path} was stopped; the same command goes on with it.")
@@ -153,7 +153,7 @@ def result_of(recipe: Recipe, run: RunFolder) -> Row:
     return result
 
 
-def _done(recipe: Recipe, run: RunFolder) -> Row | None:
+def done(recipe: Recipe, run: RunFolder) -> Row | None:
     """The result of a run that has been trained and scored with this recipe on the same text."""
     file = run.path / RESULT
     if file.is_file() and (known := read_json(file)).get(FINGERPRINT) == fingerprint(recipe):

@@ -6,8 +6,9 @@
 Each system is trained with each peak of the learning rate and the first seed, and with one beyond as long as the best is an outermost one;
 the other seeds are trained with the best. Each is the mean of its last checkpoints. The recipe's first test set is translated at the end,
 and nothing is chosen by it. eole is installed into an environment of its own, once. The command may be stopped at any time, by any means;
-the same command goes on where it was: ours bit by bit, eole from its last checkpoint. Writes
-results.json, table.md and table.png into --output after each run.
+the same command goes on where it was: ours bit by bit, eole from its last checkpoint. Runs that other machines have made come from the
+results.json of --known. Writes results.json, table.md and table.png into --output after each run; --done-only writes them at once, of what
+is done so far.
 """
 
 import argparse
@@ -39,17 +40,21 @@ def parse() -> argparse.Namespace:
     add("--cnn-layers", type=int, default=4, help="of encoder and decoder each (default: %(default)s)")
     add("--set", dest="overrides", action="append", default=[], metavar="KEY=VALUE", help="a setting of the recipe; repeatable")
     add("--eole-python", type=Path, metavar="PYTHON", help="of an environment that has eole, in place of one that is made")
+    add("--known", type=Path, nargs="+", default=[], metavar="FILE", help="results.json of other commands, whose runs are not made again")
+    add("--done-only", action="store_true", help="write the table of what is done, and train nothing")
     add("--output", type=Path, default=Path("runs/architectures"))
     return parser.parse_args()
 
 
 def main(a: argparse.Namespace) -> None:
     """Compare, and leave `results.json`, `table.md` and `table.png` in `a.output`."""
-    python = a.eole_python or provide_environment(Path(cached_assets_path("vaswani_transformer", "environments", "eole")))
+    place = Path(cached_assets_path("vaswani_transformer", "environments", "eole"))
+    python = a.eole_python or (place if a.done_only else provide_environment(place))
     layers: tuple[tuple[Name, int], ...] = (("rnn", a.rnn_layers), ("cnn", a.cnn_layers))
     files = a.output.resolve(), python.absolute()
     results: Results = {}
-    plan = Plan(a.recipe, a.updates, tuple(a.peaks), tuple(a.seeds), *files, tuple(a.systems), layers, tuple(a.overrides))
+    chosen = tuple(a.systems), layers, tuple(a.overrides), tuple(a.known), a.done_only
+    plan = Plan(a.recipe, a.updates, tuple(a.peaks), tuple(a.seeds), *files, *chosen)
     for results in compare_systems(plan):
         write_json(a.output / "results.json", results | {"versions": software(())})
         write_text(a.output / "table.md", table(results))

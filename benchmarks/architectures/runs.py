@@ -1,5 +1,7 @@
 """Train each system with each learning rate, choose the best by its validation loss, and repeat that with the other seeds."""
 
+import hashlib
+import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,7 +15,8 @@ from benchmarks.architectures.cpu_clock import CpuClock, cpu_seconds, write_json
 from benchmarks.architectures.eole_environment import run_in
 from benchmarks.architectures.eole_program import CLOCK, RESULT
 from benchmarks.architectures.systems import Name, Pieces, eole_flops, eole_search, eole_settings
-from benchmarks.levers import result_of
+from benchmarks.known_runs import FINGERPRINT, fingerprint, known_runs
+from benchmarks.levers import done, result_of
 from benchmarks.report import Results, Row
 from vaswani_transformer.data.encoding import EncodedCorpus
 from vaswani_transformer.data.sources.corpus import Corpus
@@ -23,7 +26,7 @@ from vaswani_transformer.files.json_files import read_json, read_json_lines
 from vaswani_transformer.recipe import Recipe, load_recipe
 from vaswani_transformer.run_folder import RunFolder
 from vaswani_transformer.shipped_recipes import find_recipe
-from vaswani_transformer.training.preparation import open_prepared_data
+from vaswani_transformer.training.preparation import PreparedData, prepare_data
 from vaswani_transformer.training.python_api import train
 from vaswani_transformer.translation.loading import load_checkpoint
 from vaswani_transformer.translation.translate import translate
@@ -61,6 +64,8 @@ class Plan:
             the largest one, half or twice of it is tried, too, until the best lies between two others.
         layers: of eole's encoder and decoder, by system.
         python: of an environment that has eole.
+        known: files `results.json` of other commands, whose runs are not made again.
+        done_only: leave out what is not done, in place of training it.
     """
 
     recipe: str
@@ -72,6 +77,8 @@ class Plan:
     systems: tuple[Name, ...] = get_args(Name)
     layers: tuple[tuple[Name, int], ...] = (("rnn", 2), ("cnn", 4))
     overrides: tuple[str, ...] = ()
+    known: tuple[Path, ...] = ()
+    done_only: bool = False
 
     def __post_init__(self) -> None:
         if self.updates < 1 or not self.seeds or not self.peaks or min(self.peaks) <= 0:
@@ -111,10 +118,10 @@ def compare_systems(plan: Plan) -> Iterator[Results]:
         All results so far, after each run.
 
     Raises:
-        FileNotFoundError: a recipe, a corpus or eole's python is missing.
+        FileNotFoundError: a recipe, a corpus, eole's python or a file of known results is missing.
         InterruptedError: a signal stopped a training; it saved its state first.
         RuntimeError: eole failed.
-        ValueError: a setting cannot be used.
+        ValueError: a setting cannot be used, a file of known results has no runs, or none is done.
     """
     runner = _Runner(plan)
     results: Results = {
@@ -129,12 +136,17 @@ def compare_systems(plan: Plan) -> Iterator[Results]:
     }
     for system in plan.systems:
         for peak in rates_to_try(results["runs"], system, plan.peaks):
-            results["runs"].append(runner.run(system, peak, plan.seeds[0]))
+            if (row := runner.run(system, peak, plan.seeds[0])) is None:
+                break
+            results["runs"].append(row)
             yield results
-        peak = best_peak(results["runs"], system)
-        for seed in plan.seeds[1:]:
-            results["runs"].append(runner.run(system, peak, seed))
-            yield results
+        else:
+            for seed in plan.seeds[1:]:
+                if (row := runner.run(system, best_peak(results["runs"], system), seed)) is not None:
+                    results["runs"].append(row)
+                    yield results
+    if not results["runs"]:
+        raise ValueError(f"No run of this plan is done, neither in {plan.output} nor in a file of `--known`; leave out `--done-only`.")
 
 
 def rates_to_try(runs: Sequence[Row], system: str, peaks: Sequence[float]) -> Iterator[float]:
@@ -168,14 +180,30 @@ class _Runner:
         pairs = list(corpus.pairs(data.root, self._recipe.languages_of(corpus)))
         self._sources, self._references = [pair.source for pair in pairs], [pair.target for pair in pairs]
         self.edges = length_edges([len(source.split()) for source in self._sources])
+        self._known = known_runs(plan.known)
         self._pieces: Pieces | None = None
 
-    def run(self, system: Name, peak: float, seed: int) -> Row:
-        """A run's row of the results."""
+    def run(self, system: Name, peak: float, seed: int) -> Row | None:
+        """A run's row of the results; none if it is not done and nothing is to be trained."""
+        own = self._identity(system, peak, seed)
+        if (known := self._known.get(own)) is not None:
+            return known
         folder = self._plan.folder(system, peak, seed)
+        if self._plan.done_only and not self._is_done(system, peak, seed, folder):
+            return None
         found = self._ours(peak, seed, folder) if system == "transformer" else self._eoles(system, peak, seed, folder)
         translations = (folder / _TRANSLATIONS).read_text(encoding="utf-8").splitlines()
-        return {"system": system, "peak": peak, "seed": seed, **found, **self._scores(translations)}
+        return {"system": system, "peak": peak, "seed": seed, FINGERPRINT: own, **found, **self._scores(translations)}
+
+    def _identity(self, system: Name, peak: float, seed: int) -> str:
+        """What a run is made from: eole's settings follow from our recipe, the system and its layers."""
+        said = fingerprint(self._plan.recipe_of(peak, seed)), system, dict(self._plan.layers).get(system)
+        return hashlib.sha256(json.dumps(said).encode()).hexdigest()
+
+    def _is_done(self, system: Name, peak: float, seed: int, folder: Path) -> bool:
+        if system == "transformer":
+            return (folder / _TRANSLATIONS).is_file() and done(self._plan.recipe_of(peak, seed), RunFolder(folder)) is not None
+        return (folder / RESULT).is_file()
 
     def _ours(self, peak: float, seed: int, folder: Path) -> Row:
         recipe, run = self._plan.recipe_of(peak, seed), RunFolder(folder)
@@ -201,9 +229,9 @@ class _Runner:
         }
 
     def _eoles(self, system: Name, peak: float, seed: int, folder: Path) -> Row:
+        first = self._first_run()
         pieces = self._pieces or self._write_pieces()
         layers = dict(self._plan.layers)[system]
-        first = read_json(RunFolder(self._first).training)
         job = {
             "folder": str(folder),
             "peak": peak,
@@ -222,7 +250,7 @@ class _Runner:
             run_in(self._plan.python, "benchmarks.architectures.eole_program", [str(folder / "job.json")], folder / "eole.log")
         elif read_json(folder / "job.json") != job:
             raise ValueError(f"{folder} holds a run with other settings; name another --output, or delete it.")
-        tokenizer = open_prepared_data(RunFolder(self._first)).tokenizer
+        tokenizer = self._prepared().tokenizer
         lines = (folder / "pieces.txt").read_text(encoding="utf-8").splitlines()
         write_text(folder / _TRANSLATIONS, "".join(f"{tokenizer.convert_tokens_to_string(line.split())}\n" for line in lines))
         result = read_json(folder / RESULT)
@@ -232,16 +260,25 @@ class _Runner:
 
     @property
     def _first(self) -> Path:
-        """Our first run, whose tokenizer, encoded corpus, size and budget all others take."""
-        folder = self._plan.folder("transformer", self._plan.peaks[0], self._plan.seeds[0])
-        if not RunFolder(folder).training.is_file():
+        """The folder of our first run, whose tokenizer, encoded corpus, size and budget all others take."""
+        return self._plan.folder("transformer", self._plan.peaks[0], self._plan.seeds[0])
+
+    def _first_run(self) -> Row:
+        """The size and the budget."""
+        training = RunFolder(self._first).training
+        known = self._known.get(self._identity("transformer", self._plan.peaks[0], self._plan.seeds[0]))
+        if known is None and not training.is_file():
             raise ValueError(
                 "The size and the budget are those of our own first run; name `transformer` among the systems, before the others."
             )
-        return folder
+        return known or dict(read_json(training))
+
+    def _prepared(self) -> PreparedData:
+        """The data of our first run; made now if another machine has trained it."""
+        return prepare_data(self._recipe, RunFolder(self._first))
 
     def _write_pieces(self) -> Pieces:
-        data, folder = open_prepared_data(RunFolder(self._first)), self._first.parent
+        data, folder = self._prepared(), self._first.parent
         names = {}
         for split, corpus in (("train", data.train), ("validation", data.validation)):
             names[split] = (str(folder / f"{split}.source"), str(folder / f"{split}.target"))

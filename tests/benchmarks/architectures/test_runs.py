@@ -66,6 +66,43 @@ def test_each_system_chooses_its_rate_and_repeats_it(recipe: Path, monkeypatch: 
     _refuses_other_settings(plan)
 
 
+def test_runs_of_another_machine_are_not_made_again(recipe: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "run_in", eole([], {0.001: 3.0, 0.002: 2.0, 0.004: 2.5}))
+    theirs = Plan(str(recipe), 4, (0.002,), (1,), recipe.parent / "theirs", Path("python"), systems=("transformer", "rnn"))
+    *_, found = compare_systems(theirs)
+    file = recipe.parent / "results.json"
+    file.write_text(json.dumps(found), encoding="utf-8")
+    monkeypatch.setattr(runs, "train", lambda *arguments: pytest.fail("trained again"))
+    monkeypatch.setattr(runs, "run_in", lambda *arguments: pytest.fail("run again"))
+    ours = replace(theirs, output=recipe.parent / "ours", known=(file,))
+    assert list(compare_systems(ours))[-1] == found
+    assert list(compare_systems(replace(ours, systems=("rnn",), done_only=True)))[-1]["runs"] == [
+        run for run in found["runs"] if run["system"] == "rnn"
+    ]
+    # A run of eole that they have not made gets the budget of our first run, which they have
+    jobs: list[dict[str, Any]] = []
+    monkeypatch.setattr(runs, "run_in", eole(jobs, {0.001: 3.0, 0.002: 2.0, 0.004: 2.5}))
+    *_, more = compare_systems(replace(ours, systems=("rnn",), seeds=(1, 2)))
+    first = found["runs"][0]
+    assert [(job["settings"]["seed"], job["target_tokens"], job["parameters"]) for job in jobs] == [
+        (2, first["target_tokens"], first["parameters"])
+    ]
+    assert more["runs"][-1]["seed"] == 2 and more["runs"][-1]["target_tokens"] == first["target_tokens"]
+
+
+def test_what_is_done_is_told_without_training(recipe: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "run_in", eole([], {0.001: 3.0, 0.002: 2.0, 0.004: 2.5}))
+    plan = Plan(str(recipe), 4, (0.002,), (1,), recipe.parent / "out", Path("python"), systems=("transformer", "rnn"))
+    with pytest.raises(ValueError, match="No run of this plan is done"):
+        list(compare_systems(replace(plan, done_only=True)))
+    *_, found = compare_systems(plan)
+    monkeypatch.setattr(runs, "train", lambda *arguments: pytest.fail("trained again"))
+    monkeypatch.setattr(runs, "run_in", lambda *arguments: pytest.fail("run again"))
+    # Of a seed and a system that are not done, nothing is told
+    asked = replace(plan, seeds=(1, 2), systems=("transformer", "rnn", "cnn"), done_only=True)
+    assert list(compare_systems(asked))[-1]["runs"] == found["runs"]
+
+
 def _refuses_other_settings(plan: Plan) -> None:
     job = plan.folder("rnn", 0.001, 1) / "job.json"
     job.write_text(json.dumps(read_json(job) | {"validations": 3}), encoding="utf-8")
