@@ -51,6 +51,18 @@ def test_windows_share_the_overlap_and_reach_the_end(tokenizer: PreTrainedTokeni
         cut_into_windows(tokenizer, "where is", CONTEXT, 12, 11, whole_words=False)
 
 
+@pytest.mark.parametrize("question", ["😀" * 20, "who is 😀😀😀", "a" + " " * 20, "ééé", "who is the man that reads"])
+def test_a_question_is_cut_to_whole_characters_of_as_many_tokens(question: str, tokenizer: PreTrainedTokenizerFast) -> None:
+    def tokens(text: str) -> int:
+        return len(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    for longest in range(1, tokens(question) + 1):
+        windows = cut_into_windows(tokenizer, question, CONTEXT, longest + 12, 9, longest, whole_words=False)
+        (asked,) = {tokenizer.decode(window.inputs["input_ids"]).split("</s>")[0] for window in windows}
+        assert question.startswith(asked)
+        assert longest - 4 <= tokens(asked) <= longest  # a space and three bytes of a character may be too many
+
+
 def test_the_pipeline_reads_the_same_windows(tokenizer: PreTrainedTokenizerFast) -> None:
     config = VaswaniConfig.from_preset("tiny", vocab_size=len(tokenizer), encoder_layers=1)
     config.task_specific_params = {"question-answering": {"max_seq_len": 40, "doc_stride": 12, "max_answer_len": 2}}

@@ -407,6 +407,14 @@ def test_masks_are_filled(tokenizer: Any) -> None:
         assert found["sequence"] == "a" + ("" if special else decode(["Ġ", masked.convert_ids_to_tokens(found["token"])])) + " in Zürich"
 
 
+def test_a_target_that_is_a_word_begins_with_the_mark_of_its_space() -> None:
+    masked = add_mask_token(train_tokenizer(["a cat sees a bobcat, a tomcat, a wildcat"] * 5, 280))
+    assert {"cat", "Ġcat"} <= masked.get_vocab().keys()
+    fill = pipeline("fill-mask", made(VaswaniForMaskedLM, vocab_size=len(masked)), tokenizer=masked)
+    filled = {target: fill("a <mask> sees", targets=[target])[0]["sequence"] for target in ("Ġcat", "cat", " cat")}
+    assert filled == {"Ġcat": "a cat sees", "cat": "acat sees", " cat": "a  sees"}
+
+
 def test_features_are_the_encoders_states(tokenizer: Any) -> None:
     model = made(VaswaniEncoderModel, vocab_size=len(tokenizer))
     found = pipeline("feature-extraction", model, tokenizer=tokenizer)("a dog")

@@ -125,6 +125,13 @@ def test_an_ending_that_tells_no_format_is_told(tmp_path: Path) -> None:
         write_new_recipe("my", Files("pairs.doc"), ("en", "de"), folder=tmp_path)
 
 
+@pytest.mark.parametrize(("part", "option"), [("validation", "--dev-target"), ("test", "--test-target")])
+def test_a_set_without_its_other_file_is_told_by_its_own_option(tmp_path: Path, part: str, option: str) -> None:
+    train = write_lines(tmp_path, "a", PAIRS)
+    with pytest.raises(ValueError, match=rf"ending of a\.en\.gz tells no format .* give {option}, the file of the other\.$"):
+        write_new_recipe("my", train, folder=tmp_path, **{part: Files("a.en.gz")})
+
+
 def test_two_files_lead_to_a_model_that_taught_itself_and_translates(tmp_path: Path, run_python: Callable[..., None]) -> None:
     write_lines(tmp_path, "a", PAIRS)
     run_python(tmp_path, "-m", "vaswani_transformer", "new", "my", "--source", "a.en.gz", "--target", "a.de.gz")

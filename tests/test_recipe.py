@@ -109,8 +109,8 @@ def test_scientific_notation_is_a_number(recipe_file: Path) -> None:
         ("batching.micro_batches=0", "`batching`: `micro_batches` must be at least 1"),
         ("search.num_beams=0", "`search`: `num_beams` must be at least 1"),
         ("data.test=[]", "`data.test` must be a mapping"),
-        ("model.dropout=1.5", "`dropout` is a probability below 1, not 1.5"),
-        ("model.dropout=high", "'dropout' with value 'high'"),
+        ("model.dropout=1.5", r"`model\.dropout` must be a number between 0 and 1 \(excluded\), not 1\.5"),
+        ("model.dropout=high", r"`model\.dropout` must be a number .*, not 'high'"),
         ("model.encoder_attention_heads=7", "set `head_dim`"),
         ("model.attention_score=additve", "expected one of .*'additive'., got additve"),
         ("model.attention_window=0", "`attention_window` must be at least 1, not 0"),
@@ -136,6 +136,14 @@ def test_scientific_notation_is_a_number(recipe_file: Path) -> None:
 def test_a_mistake_is_named_with_its_remedy(recipe_file: Path, override: str, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         load_recipe(recipe_file, [override])
+
+
+@pytest.mark.parametrize("name", ["dropout", "attention_dropout", "activation_dropout", "classifier_dropout"])
+@pytest.mark.parametrize("rate", ["1.5", "-0.1", "0,3", "true", ".nan"])
+@pytest.mark.parametrize("start", ["null", "runs/other/averaged"])
+def test_a_wrong_rate_of_dropout_is_told_wherever_a_model_starts(recipe_file: Path, start: str, rate: str, name: str) -> None:
+    with pytest.raises(ValueError, match=rf"`model\.{name}` must be a number between 0 and 1 \(excluded\), not "):
+        load_recipe(recipe_file, ["task=classification", "target_language=en", f"init_from={start}", f"model.{name}={rate}"])
 
 
 def test_r_drop_needs_dropout(recipe_file: Path) -> None:
@@ -166,6 +174,10 @@ def test_a_relative_root_starts_at_the_recipe(tmp_path: Path, monkeypatch: pytes
     assert _root(file, "/elsewhere") == "/elsewhere"
     assert _root(file, "text", "data.root=mine") == "mine"  # typed in the working directory
     assert _root(file, "text", in_run_folder=True) == "text"
+    of_a_run = file.rename(file.with_name("recipe.yaml"))
+    assert _root(of_a_run, "text") != "text"
+    (file.parent / "training.lock").touch()
+    assert _root(of_a_run, "text") == "text"
 
 
 def test_a_missing_file_says_where_recipes_are(tmp_path: Path) -> None:

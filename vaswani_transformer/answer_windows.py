@@ -110,9 +110,11 @@ def cut_into_windows(
 
 
 def _shortened(tokenizer: Any, question: str, longest: int) -> tuple[str, int]:
-    """The question, cut after `longest` tokens, and how many it has."""
-    ends = [end for _, end in tokenizer(question, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]]
-    return (question, len(ends)) if len(ends) <= longest else (question[: ends[longest - 1]], longest)
+    """The question, cut to the whole characters of its first `longest` tokens, and how many tokens it then has."""
+    while len(places := tokenizer(question, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]) > longest:
+        # Bytes of one character share its place, so the first token left out may begin before the last one kept ends
+        question = question[: min(places[longest - 1][1], places[longest][0], len(question) - 1)]
+    return question, len(places)
 
 
 def _overlap(tokenizer: Any, size: int, question: int, asked: int | None) -> int:

@@ -121,8 +121,11 @@ class Files:
     target_column: str | None = None
     split: str | None = None
 
-    def as_tree(self) -> dict[str, Any]:
+    def as_tree(self, remedy: str) -> dict[str, Any]:
         """The corpus as it stands in a recipe.
+
+        Args:
+            remedy: the options that give what the name of a single file does not tell.
 
         Raises:
             ValueError: the format cannot be told from the name.
@@ -130,7 +133,8 @@ class Files:
         if self.target is not None and self.format in (None, "lines"):
             return {"format": "lines", "source": self.source, "target": self.target}
         named = {"source_column": self.source_column, "target_column": self.target_column, "split": self.split, "target": self.target}
-        return {"format": self.format or _format_of(self.source), "path": self.source} | {k: v for k, v in named.items() if v is not None}
+        tree = {"format": self.format or _format_of(self.source, remedy), "path": self.source}
+        return tree | {key: value for key, value in named.items() if value is not None}
 
 
 class NewRecipe(NamedTuple):
@@ -171,10 +175,11 @@ def write_new_recipe(
     """
     if not re.fullmatch(r"\w[\w.-]*", name):
         raise ValueError(f"{name!r} is no name for a recipe; take letters, digits, '-', '_' and '.', without a folder.")
-    tree = train.as_tree()
+    tree = train.as_tree("--target, the file of the other, or --format")
     source, target = (given or _language_of(file) for given, file in zip(languages, (train.source, train.target), strict=True))
     pair = source, target
-    given = {part: files.as_tree() for part, files in (("validation", validation), ("test", test)) if files is not None}
+    others = (("validation", validation, "--dev-target"), ("test", test, "--test-target"))
+    given = {part: files.as_tree(f"{option}, the file of the other") for part, files, option in others if files is not None}
     missing = [part for part in ("validation", "test") if part not in given]
     written = {part: tuple(f"{name}.{part}.{language}" for language in pair) for part in missing}
     path, distilled = folder / f"{name}.yaml", folder / f"{name}_distilled.yaml"
@@ -212,14 +217,14 @@ def _held_out_pairs(corpus: Corpus, folder: Path, languages: tuple[str, str]) ->
     return max(min(sum(1 for _ in corpus.pairs(folder, languages)) // _SHARE_HELD_OUT, _MOST_HELD_OUT), 1)
 
 
-def _format_of(name: str) -> str:
+def _format_of(name: str, remedy: str) -> str:
     plain = Path(name).with_suffix("") if Path(name).suffix in COMPRESSED else Path(name)
     by_ending = {".tmx": "tmx", ".zip": "moses", **dict.fromkeys((".tsv", ".csv", ".jsonl", ".parquet"), "table")}
     if plain.suffix in by_ending:
         return by_ending[plain.suffix]
     if plain.is_dir():
         return "disk"
-    raise ValueError(f"The ending of {name} tells no format that holds both languages; give --target, the file of the other, or --format.")
+    raise ValueError(f"The ending of {name} tells no format that holds both languages; give {remedy}.")
 
 
 def _language_of(name: str | None) -> str:

@@ -20,6 +20,7 @@ from .copied_items import wanted_classes
 from .data.sources import AnyCorpus
 from .data.sources.corpus import Corpus, require_language_code
 from .licences import Licences, licences_of
+from .run_folder import RunFolder
 from .search_settings import LONGEST_ANSWER, LONGEST_QUESTION
 from .shipped_recipes import shipped_recipes
 from .strict_yaml import apply_override, parse, plain, read_mapping, require_above_zero, require_at_least, unknown_key, unknown_value
@@ -492,6 +493,7 @@ class Recipe:
         self._check_heads()
         if self.training.both_directions_epochs:
             self._check_directions()
+        self._check_rates()
         if self.init_from is not None:
             self._check_fine_tuning()
             return
@@ -627,6 +629,15 @@ class Recipe:
         if self.batching.temperature != 1 and not self.target_languages:
             raise ValueError("`batching.temperature` is for several target languages; name `target_language` in each of `data.train`.")
 
+    def _check_rates(self) -> None:
+        """Refuse a wrong rate of dropout before hours of preparing data."""
+        for name in (*_RATES_OF_DROPOUT, "classifier_dropout"):
+            rate = self.model.get(name, 0)
+            if rate is None and name == "classifier_dropout":  # the same as `dropout`
+                continue
+            if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate < 1:
+                raise ValueError(f"`model.{name}` must be a number between 0 and 1 (excluded), not {rate!r}.")
+
     def check_dropout(self, config: VaswaniConfig) -> None:
         """Refuse R-Drop for a model without dropout.
 
@@ -743,7 +754,7 @@ def load_recipe(path: str | Path, overrides: typing.Sequence[str] = (), *, in_ru
     """Read a recipe file and apply `overrides` of the form `training.updates=100` (values are YAML).
 
     A relative `data.root` starts at the folder of the file. It starts at the working directory if an override names it, in the recipes
-    that come with the project, and in those of run folders.
+    that come with the project, and in those that a training has written into its run folder.
 
     Args:
         path: the file.
@@ -758,7 +769,7 @@ def load_recipe(path: str | Path, overrides: typing.Sequence[str] = (), *, in_ru
     if not path.is_file():
         raise FileNotFoundError(f"There is no recipe file {path}; `vaswani recipes` lists those that come with the package.")
     tree = read_mapping(path)
-    if not in_run_folder and path.resolve() not in {shipped.resolve() for shipped in shipped_recipes().values()}:
+    if not in_run_folder and not _is_of_a_run(path) and path.resolve() not in {shipped.resolve() for shipped in shipped_recipes().values()}:
         _anchor(tree, path.parent)
     for override in overrides:
         apply_override(tree, override)
@@ -766,6 +777,12 @@ def load_recipe(path: str | Path, overrides: typing.Sequence[str] = (), *, in_ru
         return parse_recipe(tree)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{path}: {error}") from error
+
+
+def _is_of_a_run(path: Path) -> bool:
+    """Whether a training wrote this file."""
+    run = RunFolder(path.parent)
+    return path.name == run.recipe.name and run.lock.exists()
 
 
 def _anchor(tree: dict[str, Any], folder: Path) -> None:

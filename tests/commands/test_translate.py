@@ -33,6 +33,13 @@ def test_a_broken_setting_is_told_before_a_model_is_loaded(entry: str, sentence:
     assert told.stderr.startswith(f"error: {sentence}") and told.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize("option", ["--column", "--field"])
+def test_a_column_of_plain_text_is_refused(option: str) -> None:
+    told = CliRunner().invoke(app, ["translate", "model", option, "2"], env={"COLUMNS": "200"})
+    assert told.exit_code == 2
+    assert "--column names a part of a line, and a line of --format text has none" in told.stderr
+
+
 def test_a_missing_model_is_one_line(tmp_path: Path) -> None:
     told = CliRunner().invoke(app, ["translate", str(tmp_path / "nothing")], input="")
     assert told.exit_code == 1

@@ -4,10 +4,11 @@ Jobs come as JSON, one a line, and each is answered with a line when all its ran
 
     echo '{"ranks": 2, "recipe": "r.yaml", "run": "runs/two", "float64": true}' | python tests/training/in_ranks.py
 
-A job may be `sharded`, and may have a `fault` that strikes one rank in its third update, or the first rank when it saves. It leaves
-`RUN/rank-R.txt`, what rank R had to say, and `RUN/ends.json`, exit status and seconds until the end of each rank.
+A job may be `sharded`, or run `twice` in its processes, and may have a `fault` that strikes one rank in its third update, or the first rank
+when it saves. It leaves `RUN/rank-R.txt`, what rank R had to say, and `RUN/ends.json`, exit status and seconds until the end of each rank.
 """
 
+import contextlib
 import errno
 import faulthandler
 import json
@@ -104,6 +105,9 @@ def be_rank(rank: int, port: int, job: dict[str, Any]) -> None:
         else:
             strike_in_third_update(FAULTS[fault][1])
     sys.argv = ["vaswani", "train", job["recipe"], "--run-folder", job["run"]]
+    if job.get("twice"):
+        with contextlib.suppress(SystemExit):
+            runpy.run_module("vaswani_transformer", run_name="__main__")
     runpy.run_module("vaswani_transformer", run_name="__main__")
 
 

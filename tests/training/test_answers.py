@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from vaswani_transformer.run_folder import RunFolder
 from vaswani_transformer.training.encoder_loss import MarkedAnswerLoss
 from vaswani_transformer.training.engine import train
 from vaswani_transformer.training.loss import target_positions
+from vaswani_transformer.training.preparation import claim_run_folder, prepare_data
 
 SIZES = {"d_model": 16, "encoder_layers": 1, "encoder_ffn_dim": 32, "encoder_attention_heads": 2}
 
@@ -102,6 +104,17 @@ def test_a_run_learns_and_all_stages_know_it(
     assert told == [sample["prediction"] for sample in test_set["samples"]]  # the folder's own settings are those of the scores
     publish(run.path, "somebody/toy", dry_run=True)
     assert "its question-answering of" in capsys.readouterr().out
+
+
+def test_runs_of_other_windows_share_no_data(make_answers: Callable[..., Recipe], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VASWANI_CACHE", str(tmp_path / "cache"))
+    longest = []
+    for size in (40, 30):
+        recipe, run = make_answers(), RunFolder(tmp_path / str(size))
+        recipe = replace(recipe, batching=replace(recipe.batching, max_sentence_tokens=size))
+        claim_run_folder(recipe, run)
+        longest.append(int(prepare_data(recipe, run).validation.source_lengths.max()))
+    assert longest == [40, 30]
 
 
 def test_a_question_without_an_answer_must_be_admitted(make_answers: Callable[..., Recipe], run: RunFolder) -> None:

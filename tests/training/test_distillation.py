@@ -271,6 +271,27 @@ def test_a_teacher_that_changed_translates_again_unless_training_has_begun(taugh
         train(recipe, run)
 
 
+def test_data_of_another_teacher_are_told_by_no_facts(taught: MakeRecipe, run: RunFolder, teacher: Path, tmp_path: Path) -> None:
+    recipe = taught()
+    distilled(recipe, run)
+    prepare_data(recipe, run)
+    write_teacher(teacher, seed=1)
+    for folder in (run, RunFolder(tmp_path / "fresh")):
+        distilled(recipe, folder)
+        prepare_data(recipe, folder)
+    assert read_json(run.cleaning) == read_json(tmp_path / "fresh" / "cleaning.json")
+
+
+def test_a_teacher_that_cannot_be_the_same_is_refused(taught: MakeRecipe, run: RunFolder, teacher: Path, tmp_path: Path) -> None:
+    before = distilled(taught(), run)
+    with pytest.raises(ValueError, match="nowhere is no folder that could show it is the same one"):
+        distilled(taught(teacher=str(tmp_path / "nowhere")), run)
+    moved = teacher.rename(tmp_path / "moved")
+    assert distilled(taught(teacher=str(moved)), run) == before
+    moved.rename(tmp_path / "lost")
+    assert distilled(taught(), run) == before  # by its old name; its folder is gone
+
+
 def test_half_of_another_teachers_work_is_not_used(taught: MakeRecipe, run: RunFolder, teacher: Path, tmp_path: Path) -> None:
     recipe = taught()
     with pytest.MonkeyPatch.context() as patch:

@@ -74,6 +74,14 @@ def files(run: RunFolder, update: int) -> list[bytes]:
     return [name.read_bytes() for name in (*names, run.checkpoint(update) / "model.safetensors")]
 
 
+def test_the_processes_of_a_job_train_once(make_recipe: Callable[..., Recipe], launch: Launch) -> None:
+    (run,) = launch(twice={"ranks": 2, "recipe": make_recipe(updates=2), "twice": True})
+    assert [status for status, _ in read_json(run.path / "ends.json")] == [1, 1]
+    for rank in (0, 1):
+        assert "error: A job of several processes trains once, and this one has" in words(run, rank)
+    assert run.averaged.is_dir()
+
+
 def test_ranks_share_the_translating_of_a_teacher(make_recipe: Callable[..., Recipe], launch: Launch, tmp_path: Path) -> None:
     recipe = make_recipe(updates=2)
     settings = DistillationSettings(str(write_teacher(tmp_path / "teacher")), best=2)

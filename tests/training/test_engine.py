@@ -20,6 +20,7 @@ from vaswani_transformer.files.json_files import read_json, read_json_lines
 from vaswani_transformer.modeling_vaswani import VaswaniForConditionalGeneration
 from vaswani_transformer.recipe import Recipe
 from vaswani_transformer.run_folder import RunFolder
+from vaswani_transformer.training import engine
 from vaswani_transformer.training import update as update_module
 from vaswani_transformer.training import validation as validation_module
 from vaswani_transformer.training.engine import train
@@ -160,6 +161,18 @@ def test_a_finished_training_is_left_as_it_is(finished: RunFolder, make_recipe: 
     before = _bits(finished, 8), _log(finished)
     assert train(make_recipe(), finished)
     assert (_bits(finished, 8), _log(finished)) == before
+
+
+def test_a_finished_training_tells_of_the_machine_that_did_it(
+    finished: RunFolder, make_recipe: Callable[..., Recipe], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = read_json(finished.training)
+    monkeypatch.setattr(engine, "hardware", lambda *arguments: "another machine")
+    monkeypatch.setattr(engine, "versions", lambda *names: {})
+    monkeypatch.setattr(engine, "peak_memory", lambda: 1)
+    assert train(make_recipe(), finished) and read_json(finished.training) == before
+    assert train(make_recipe(updates=10), finished)
+    assert (found := read_json(finished.training))["hardware"] == "another machine" and found["peak_memory_bytes"] == 1
 
 
 def test_another_recipe_is_refused_by_name(finished: RunFolder, make_recipe: Callable[..., Recipe]) -> None:

@@ -3,14 +3,17 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pytest
 
 from vaswani_transformer.files.json_files import read_json
-from vaswani_transformer.recipe import Recipe
+from vaswani_transformer.recipe import DistillationSettings, Recipe
 from vaswani_transformer.run_folder import RunFolder
+from vaswani_transformer.training import rehearsal
 from vaswani_transformer.training.engine import train
-from vaswani_transformer.training.rehearsal import describe, rehearse
+from vaswani_transformer.training.rehearsal import Rehearsal, describe, rehearse
 
 
 def test_a_rehearsal_finds_what_the_training_does(make_recipe: Callable[..., Recipe], run: RunFolder, corpus: Path) -> None:
@@ -30,6 +33,30 @@ def test_a_rehearsal_finds_what_the_training_does(make_recipe: Callable[..., Rec
     assert f"Of 60 training pairs {cleaning['kept']} are trained on" in page
     assert "a side has more tokens than batching.max_sentence_tokens" in page
     assert f"8 updates, {found.updates_an_epoch} an epoch" in page
+
+
+@pytest.mark.parametrize(
+    ("chosen", "pairs"),
+    [({}, 1), ({"best": 2}, 2), ({"best": 2, "keep_original": True}, 3), ({"best": 2, "closest": True, "keep_original": True}, 2)],
+)
+def test_a_teachers_pairs_make_an_epoch_longer(
+    make_recipe: Callable[..., Recipe], monkeypatch: pytest.MonkeyPatch, chosen: dict[str, Any], pairs: int
+) -> None:
+    """Three epochs of the pairs that a teacher makes of each source are as many more of the original ones."""
+    monkeypatch.setattr(rehearsal, "time_teacher", lambda recipe, sources: 2.0)
+
+    def rehearsed(with_teacher: bool, **length: Any) -> Rehearsal:
+        recipe = make_recipe(**length)
+        settings = DistillationSettings("teacher", **chosen) if with_teacher else None
+        return rehearse(replace(recipe, data=replace(recipe.data, distillation=settings)), updates=1)
+
+    taught, plain = rehearsed(True, updates=None, epochs=3), rehearsed(False, updates=None, epochs=3 * pairs)
+    assert taught.updates == plain.updates
+    epoch = rehearsed(False, updates=None, epochs=pairs).updates
+    assert taught.updates_an_epoch == epoch
+    assert (found := rehearsed(True, updates=8)).updates == 8 and found.updates_an_epoch == epoch
+    page = describe(taught)
+    assert (f"It trains on {pairs} pairs of each source, about {pairs * 60} in all;\n  this is an estimate" in page) == (pairs > 1)
 
 
 def test_lengths_and_times_are_those_of_the_numbers(make_recipe: Callable[..., Recipe]) -> None:

@@ -10,6 +10,8 @@ from transformers import PreTrainedTokenizerBase
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 from vaswani_transformer.data.batching import IGNORED_LABEL
+from vaswani_transformer.data.bpe import train_tokenizer
+from vaswani_transformer.languages import target_languages
 from vaswani_transformer.recipe import Recipe
 from vaswani_transformer.run_folder import RunFolder
 from vaswani_transformer.training.dropout import WordDropout, word_dropout
@@ -92,6 +94,15 @@ def test_a_tokenizer_with_a_token_for_the_unknown_blanks_with_it(tokenizer: PreT
     assert word_dropout(0.1, tokenizer).blank_id == tokenizer.pad_token_id
     tokenizer.unk_token = "a"
     assert word_dropout(0.1, tokenizer).blank_id == tokenizer.convert_tokens_to_ids("a")
+
+
+def test_the_token_of_the_target_language_stays() -> None:
+    tokenizer = train_tokenizer(["one two three four", "five six"] * 50, 300, target_languages=["fr", "de"])
+    kept = {*tokenizer.all_special_ids, *target_languages(tokenizer).values()}
+    assert len(kept) == 5
+    blanking = word_dropout(0.99, tokenizer).train()
+    ids = torch.tensor([*kept]).repeat(100)
+    assert torch.equal(blanking(ids), ids)
 
 
 def test_resuming_changes_no_bit(make_recipe: Callable[..., Recipe], assert_resuming_changes_no_bit: Callable[[Recipe], None]) -> None:

@@ -38,6 +38,9 @@ def new(
 
     if (dev_target and not dev_source) or (test_target and not test_source):
         raise typer.BadParameter("--dev-target and --test-target need the option for their source.")
+    named = {"--source-column": source_column, "--target-column": target_column, "--split": split}
+    if target is not None and (given := [option for option, value in named.items() if value is not None]):
+        raise typer.BadParameter(f"{', '.join(given)}: line-aligned files have no columns or splits; leave out --target, or these.")
     columns = (format, source_column, target_column) if target is None else (None, None, None)
     dev, test = (
         Files(first, second, *(columns if second is None else ())) if first else None

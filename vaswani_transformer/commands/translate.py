@@ -57,6 +57,8 @@ def translate(
     resumes a job that was stopped or killed, to the same bytes. A line that cannot be translated is named on standard error and stays
     empty in the output; the exit status is then 3 (under `accelerate launch` 0).
     """
+    if column is not None and format == "text":
+        raise typer.BadParameter("--column names a part of a line, and a line of --format text has none; leave it out, or set --format.")
     from ..strict_yaml import parse_override
     from ..translation.job import JobSettings, translate_file
     from ..translation.loading import load_engine

@@ -18,6 +18,7 @@ from typing import Any
 
 from huggingface_hub import cached_assets_path
 
+from .. import answer_windows
 from ..files.atomic_folder import atomic_folder, discard
 from ..files.checksums import file_sha256, find_damage
 
@@ -85,7 +86,7 @@ def _code() -> dict[str, str]:
     """What turns text into ids: another version of it may turn it into others."""
     here = Path(__file__).parent
     files = {file.relative_to(here).as_posix(): file_sha256(file) for file in sorted(here.rglob("*.py"))}
-    return files | {"tokenizers": version("tokenizers")}
+    return files | {"answer_windows": file_sha256(Path(answer_windows.__file__)), "tokenizers": version("tokenizers")}
 
 
 def _fetch(entry: Path, folder: Path) -> bool:

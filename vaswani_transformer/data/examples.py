@@ -10,7 +10,8 @@ All tasks share one form, a pair of sequences of numbers, so that files, batches
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, is_dataclass
+from typing import Any
 
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
@@ -55,6 +56,10 @@ class Examples(ABC):
     def entries(self, vocab_size: int) -> int:
         """A number that all ids and targets are below."""
         return vocab_size
+
+    def settings(self) -> dict[str, Any]:
+        """What decides the ids beside texts and tokenizer, such as where a long text is cut."""
+        return asdict(self) if is_dataclass(self) else {}
 
 
 class TextPairs(Examples):

@@ -133,20 +133,27 @@ def distillation_facts(run: RunFolder) -> dict[str, Any]:
 
 def _is_there(recipe: Recipe, run: RunFolder) -> bool:
     """Whether the pairs are there, undamaged and by the teacher as it is now; if its folder is gone, they are what is left of it."""
-    settle_corpora(recipe, run)
+    hashes = settle_corpora(recipe, run)
     if not run.distilled.exists():
         return False
     if damage := find_damage(run.distilled, (_FACTS,)):
         raise ValueError(f"{damage}; to have it made again, delete {run.distilled} and run the same command.")
     assert recipe.data.distillation is not None
-    teacher = Path(recipe.data.distillation.teacher)
-    if not teacher.is_dir() or _identity(folder_sha256(teacher)) == distillation_facts(run)["teacher_sha256"]:
+    teacher, facts = Path(recipe.data.distillation.teacher), distillation_facts(run)
+    if not teacher.is_dir() and str(teacher) != facts["teacher"]:
+        raise ValueError(
+            f"{run.distilled} holds translations by {facts['teacher']}, and {teacher} is no folder that could show it is the same one; "
+            "name the former, or choose another run folder."
+        )
+    if not teacher.is_dir() or _identity(folder_sha256(teacher)) == facts["teacher_sha256"]:
         return True
     if newest_state(run.state):
         raise ValueError(
             f"The teacher {teacher} is another one than that whose translations the training in {run.path} began with; put it back, or "
             "choose another run folder."
         )
+    # `distilled` last: while it is there, the change is still found, even after a kill
+    write_json(run.cleaning, {"file_hashes": hashes})
     for made_of_it in (run.tokenizer, run.encoded, run.initial, run.distilled):
         discard(made_of_it)
     return False

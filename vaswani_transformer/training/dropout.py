@@ -12,6 +12,7 @@ from torch.autograd.function import once_differentiable
 from transformers import PreTrainedTokenizerBase
 
 from ..bare_layers import replaceable
+from ..languages import target_languages
 
 _LEVELS = 2**16
 """The number of values of 16 random bits."""
@@ -70,9 +71,9 @@ class WordDropout(nn.Module):
 
 
 def word_dropout(rate: float, tokenizer: PreTrainedTokenizerBase) -> WordDropout:
-    """Word dropout for a tokenizer: its `<unk>`, or `<pad>` where it has none, takes the place of tokens that are not special."""
+    """Word dropout for a tokenizer: its `<unk>`, or `<pad>` where it has none, takes the place of all tokens but those of control."""
     blank = tokenizer.unk_token_id if tokenizer.unk_token_id is not None else tokenizer.pad_token_id
-    return WordDropout(rate, blank, tokenizer.all_special_ids)
+    return WordDropout(rate, blank, {*tokenizer.all_special_ids, *target_languages(tokenizer).values()})
 
 
 class _Dropout(torch.autograd.Function):

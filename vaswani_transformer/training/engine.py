@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import Any
 
 import torch
-from accelerate import Accelerator
+from accelerate import Accelerator, PartialState
 from accelerate.tracking import get_available_trackers
 from accelerate.utils import DistributedDataParallelKwargs, InitProcessGroupKwargs, broadcast_object_list
 
@@ -148,6 +148,7 @@ class Training:
         self.metrics, self.also = recipe.facts.metrics, recipe.facts.also
         self.state = TrainState()
         self._unsaved = False
+        self._has_worked = False
 
     def _sharded(self, recipe: Recipe) -> ShardedLoss | None:
         if not is_sharded(self.accelerator):
@@ -249,6 +250,7 @@ class Training:
     def _update(self, interruption: Interruption) -> bool:
         """One update; returns whether a signal has come, to any rank."""
         started = time.perf_counter()
+        self._has_worked = True
         outcome = self.updater.run(self.state.update + 1, interruption)
         if self.average is not None:
             self.average.add(self.state.update + 1)
@@ -294,6 +296,7 @@ class Training:
             Whether a signal interrupted it; the validation is then repeated when the training resumes.
         """
         started = time.perf_counter()
+        self._has_worked = True
         self.progress.doing("Validating")
         scores: list[Validation | None] = [None]
         if (record := self._score(interruption)) is not None:
@@ -364,6 +367,14 @@ class Training:
     def write_facts(self, averaged: Sequence[str] = ()) -> None:
         """Write `training.json`: the cost so far, and, once there is an average, the checkpoints in it."""
         total = self.state.total
+        where = {
+            "peak_memory_bytes": peak_memory(),
+            "world_size": self.accelerator.num_processes,
+            "hardware": hardware(self.accelerator.device, self.accelerator.num_processes),
+            "versions": versions("torch", "transformers", "tokenizers", "accelerate"),
+        }
+        if not self._has_worked and self.run.training.exists():  # a finished run that is started again was trained elsewhere
+            where |= {name: fact for name, fact in read_json(self.run.training).items() if name in where}
         write_json(self.run.training, {
             "updates": self.state.update,
             "planned_updates": self.settings.total_updates,
@@ -373,12 +384,9 @@ class Training:
             "padded_tokens": total.positions,
             "seconds": self.state.seconds,
             "flops": total.flops,
-            "peak_memory_bytes": peak_memory(),
             "parameters": self.model.num_parameters(),
-            "world_size": self.accelerator.num_processes,
             "precision": self.settings.precision,
-            "hardware": hardware(self.accelerator.device, self.accelerator.num_processes),
-            "versions": versions("torch", "transformers", "tokenizers", "accelerate"),
+            **where,
             "best_checkpoint": self._best_checkpoint(),
             "stopped_early": self._is_out_of_patience,
             "averaged_checkpoints": list(averaged),
@@ -399,7 +407,7 @@ def build_accelerator(recipe: Recipe, run: RunFolder) -> Accelerator:
     """Devices, ranks, precision and trackers. We accumulate gradients ourselves: Accelerate's would divide the loss a second time.
 
     Raises:
-        ValueError: a tracker is not installed, or this machine does not support the precision.
+        ValueError: a tracker is not installed, this machine does not support the precision, or these processes have trained already.
     """
     on_cpu = not torch.accelerator.is_available()
     if on_cpu:
@@ -407,6 +415,8 @@ def build_accelerator(recipe: Recipe, run: RunFolder) -> Accelerator:
         bound_kernel_caches()
     if on_cpu and recipe.training.precision == "float16":
         raise ValueError("`training.precision: float16` needs a GPU; on a CPU set bfloat16 or float32.")
+    if PartialState._shared_state and PartialState().num_processes > 1 and not torch.distributed.is_initialized():
+        raise ValueError("A job of several processes trains once, and this one has: start another job for the next training.")
     available = [str(tracker) for tracker in get_available_trackers()]
     for tracker in recipe.training.trackers:
         if tracker not in available:

@@ -205,8 +205,8 @@ def _encode(
     progress: bool = False,
 ) -> None:
     limit = min(max_tokens, recipe.model_config().most_positions or max_tokens)
-    decisive = {"split": folder.name, "tokenizer": tokenizer_hash(tokenizer), "max_tokens": limit}
     examples = examples_of(recipe, labels)
+    decisive = {"split": folder.name, "tokenizer": tokenizer_hash(tokenizer), "max_tokens": limit, "examples": examples.settings()}
     if isinstance(examples, MarkedAnswers) and limit < examples.size:
         raise ValueError(
             f"The model has positions for {limit} tokens, which a window must not exceed; set `batching.max_sentence_tokens: {limit}`."

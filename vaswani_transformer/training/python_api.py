@@ -14,7 +14,7 @@ from . import engine
 def train(recipe: Recipe | str | Path, run_folder: str | Path | None = None, overrides: Sequence[str] = ()) -> Path | None:
     """Train a translator, or a model of another task, or resume a training that was stopped.
 
-    The same as `vaswani train`; one process may call it any number of times:
+    The same as `vaswani train`; a process may call it any number of times, and each of several processes once:
 
         from transformers import pipeline
         from vaswani_transformer import train

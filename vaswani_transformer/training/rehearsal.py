@@ -45,7 +45,7 @@ class Rehearsal:
         cleaning: as in `cleaning.json`.
         source_lengths, target_lengths: [pairs] tokens of the training pairs' sides, `</s>` included; with BPE-dropout, of the first epoch.
         updates: number of updates of the whole training.
-        updates_an_epoch: number of updates of the first epoch.
+        updates_an_epoch: number of updates of the first epoch; with a teacher, both are estimates.
         seconds: of one update, the median of those that were tried.
         memory: peak memory of the process, or the GPU, in bytes.
         teacher_seconds: of the translation of one training source, by the teacher of a student; 0 where there is none.
@@ -69,13 +69,19 @@ def rehearse(recipe: Recipe, updates: int = 5, progress: bool = False) -> Rehear
     """Prepare the data of `recipe` and do its first updates, in a folder that is removed afterwards.
 
     The prepared data go into the cache, where the training itself then finds them. In the place of a teacher's translations, which take
-    long to make, the corpora's own target sides are looked at, and the teacher translates a few sources.
+    long to make, the corpora's own target sides are looked at, and the teacher translates a few sources. Where it makes several pairs of a
+    source, an epoch is taken to be as many epochs of the original pairs.
 
     Raises:
         ValueError: as in `train`.
         FileNotFoundError: a file of a corpus, or the teacher, is missing.
     """
-    whole, recipe = recipe, replace(recipe, data=replace(recipe.data, distillation=None))
+    whole, pairs_a_source, epochs = recipe, _pairs_a_source(recipe), recipe.training.epochs
+    recipe = replace(
+        recipe,
+        data=replace(recipe.data, distillation=None),
+        training=replace(recipe.training, epochs=None if epochs is None else epochs * pairs_a_source),
+    )
     with TemporaryDirectory() as folder:
         run = RunFolder(Path(folder) / "rehearsal")
         claim_run_folder(recipe, run)
@@ -94,7 +100,7 @@ def rehearse(recipe: Recipe, updates: int = 5, progress: bool = False) -> Rehear
             source_lengths=lengths[0].copy(),
             target_lengths=lengths[1].copy(),
             updates=training.settings.total_updates,
-            updates_an_epoch=stream.updates_in(1),
+            updates_an_epoch=stream.updates_in(pairs_a_source),
             seconds=seconds,
             memory=memory,
             teacher_seconds=time_teacher(whole, _some_sources(data)) if whole.data.distillation else 0.0,
@@ -146,6 +152,9 @@ def _cost(found: Rehearsal) -> Iterator[str]:
         sources = found.cleaning["kept"]
         yield f"Before it trains, {distillation.teacher} translates the sources: {found.teacher_seconds:.2g} s each on this machine,"
         yield f"  {_duration(found.teacher_seconds * sources)} for {sources:,}; what the cache holds is not translated again"
+    if (pairs := _pairs_a_source(found.recipe)) > 1:
+        yield f"It trains on {pairs} pairs of each source, about {pairs * found.cleaning['kept']:,} in all;"
+        yield "  this is an estimate, since cleaning drops equal pairs, and an epoch's length follows from it"
     epochs = found.updates / found.updates_an_epoch
     yield f"{found.updates:,} updates, {found.updates_an_epoch:,} an epoch: {epochs:,.1f} epochs"
     yield f"  a model of {found.parameters:,} parameters"
@@ -156,6 +165,14 @@ def _cost(found: Rehearsal) -> Iterator[str]:
     yield f"  estimate from the first updates on this machine ({machine}, {found.recipe.training.precision}):"
     yield f"  {found.seconds:.2f} s an update, {_duration(found.seconds * found.updates)} in all; validation and saving come on top"
     yield f"  {found.memory / 2**20:,.0f} MiB of memory so far; the longest batches and validation may take more"
+
+
+def _pairs_a_source(recipe: Recipe) -> int:
+    """How many pairs training makes of each source, the original one included where it is kept."""
+    settings = recipe.data.distillation
+    if settings is None:
+        return 1
+    return (1 if settings.closest else settings.best) + settings.keep_original
 
 
 def _some_sources(data: PreparedData) -> list[str]:

@@ -32,6 +32,13 @@ def test_hashes_are_those_of_the_arrow_files(folder: Path) -> None:
     assert hashes == {f"several/train/{file.name}": hashlib.sha256(file.read_bytes()).hexdigest()}
 
 
+def test_a_folder_outside_the_root_has_the_name_that_the_recipe_gives_it(folder: Path) -> None:
+    (file,) = (folder / "several" / "train").glob("*.arrow")
+    corpus = DiskCorpus(path=str(folder / "several"), split="train")
+    assert corpus.files(Path()) == {str(file): file}
+    assert DiskCorpus(path="./several/", split="train").files(folder) == {f"several/train/{file.name}": file}
+
+
 @pytest.mark.parametrize(
     ("corpus", "error", "message"),
     [

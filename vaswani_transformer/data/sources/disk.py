@@ -29,7 +29,8 @@ class DiskCorpus(RowsCorpus):
         return DatasetName(split=self.split)
 
     def files(self, root: Path) -> dict[str, Path]:
-        return {str(file.relative_to(root)): file for file in sorted((root / self.path / (self.split or "")).glob("*.arrow"))}
+        folder = Path(self.path, self.split or "")
+        return {str(folder / file.name): file for file in sorted((root / folder).glob("*.arrow"))}
 
     def _pairs(self, root: Path, languages: tuple[str, str]) -> Iterator[SentencePair]:
         import datasets  # takes seconds to import, and only this format needs it
