@@ -51,10 +51,20 @@ def main(a: argparse.Namespace) -> None:
     place = Path(cached_assets_path("vaswani_transformer", "environments", "eole"))
     python = a.eole_python or (place if a.done_only else provide_environment(place))
     layers: tuple[tuple[Name, int], ...] = (("rnn", a.rnn_layers), ("cnn", a.cnn_layers))
-    files = a.output.resolve(), python.absolute()
     results: Results = {}
-    chosen = tuple(a.systems), layers, tuple(a.overrides), tuple(a.known), a.done_only
-    plan = Plan(a.recipe, a.updates, tuple(a.peaks), tuple(a.seeds), *files, *chosen)
+    plan = Plan(
+        a.recipe,
+        a.updates,
+        tuple(a.peaks),
+        tuple(a.seeds),
+        a.output.resolve(),
+        python.absolute(),
+        systems=tuple(a.systems),
+        layers=layers,
+        overrides=tuple(a.overrides),
+        known=tuple(a.known),
+        done_only=a.done_only,
+    )
     for results in compare_systems(plan):
         write_json(a.output / "results.json", results | {"versions": software(())})
         write_text(a.output / "table.md", table(results))
