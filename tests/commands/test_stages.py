@@ -50,6 +50,9 @@ def test_compare_groups_runs_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (told.exit_code, told.stdout) == (0, "| table |\n")
     groups = {"fine-tuned": [RunFolder(Path("runs/a")), RunFolder(Path("runs/b"))], "runs/c": [RunFolder(Path("runs/c"))]}
     assert asked == [(groups, Path("p.png"))]
+    told = CliRunner().invoke(app, ["compare", "a=runs/a", "b=runs/b", "a=runs/c"])
+    assert told.exit_code == 2 and "'a' is given twice; several runs of one name are written a=X,Y." in told.stderr
+    assert len(asked) == 1
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pytest
 import yaml
 from transformers import MarianMTModel, PreTrainedTokenizerBase
 
+from vaswani_transformer import VaswaniConfig, VaswaniForMaskedLM, add_mask_token, train_tokenizer
 from vaswani_transformer.data.sources.lines import LinesCorpus
 from vaswani_transformer.evaluation.bleu import score
 from vaswani_transformer.evaluation.scores import PublishedScore, evaluate_model, evaluate_run
@@ -118,6 +119,22 @@ def test_what_does_not_fit_is_refused_in_a_sentence(model: MarianMTModel, tokeni
     files = LinesCorpus(source="test.en", target="test.en")
     with pytest.raises(ValueError, match="they do not belong together"):
         evaluate_model(tmp_path / "small", {"toy": files}, languages=("en", "de"), root=tmp_path)
+
+
+def test_samples_of_a_pretraining_hold_masks_and_no_control_tokens(tmp_path: Path) -> None:
+    run, tokenizer = RunFolder(tmp_path / "run"), add_mask_token(train_tokenizer(SOURCES, 270))
+    sizes = {"d_model": 16, "encoder_layers": 1, "encoder_ffn_dim": 32, "encoder_attention_heads": 2, "decoder_attention_heads": 2}
+    VaswaniForMaskedLM(VaswaniConfig(vocab_size=len(tokenizer), **sizes)).save_pretrained(run.averaged)
+    tokenizer.save_pretrained(run.averaged)
+    (tmp_path / "texts.en").write_text("\n".join(SOURCES) + "\n", encoding="utf-8")
+    texts = {"format": "plain_lines", "path": "texts.en"}
+    recipe = parse_recipe({
+        "name": "toy", "task": "pretraining", "source_language": "en", "noise": {"kind": "masking", "share": 0.3},
+        "data": {"root": str(tmp_path), "train": [texts], "validation": texts, "test": {"toy": texts}},
+        "tokenizer": {"vocab_size": 270}, "training": {"updates": 1},
+    })  # fmt: skip
+    samples = evaluate_run(run, recipe, progress=False)["test_sets"][0]["samples"]
+    assert all("</s>" not in sample["source"] for sample in samples) and any("<mask>" in sample["source"] for sample in samples)
 
 
 def test_the_command_scores_any_model_on_any_files(run: RunFolder, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from vaswani_transformer import (
     train_tokenizer,
 )
 from vaswani_transformer.hub.clean_process import AUTO_CLASSES
-from vaswani_transformer.hub.publish import PublishError, find_faults, list_files, publish, require_translator
+from vaswani_transformer.hub.publish import PublishError, check, find_faults, list_files, publish, require_translator
 from vaswani_transformer.hub.task_of_folder import ON_ENCODER, TEXT_TO_TEXT, task_of
 from vaswani_transformer.recipe import parse_recipe
 from vaswani_transformer.training.building import build_model
@@ -68,6 +68,27 @@ def test_a_folder_is_tried_in_a_process_without_the_package(task: str, tmp_path:
     assert f"Loaded in a process without the package; its {task} of 'A man is reading a book.' is '" in said
     assert "would be uploaded" in said
     assert "generation_config.json" not in said
+
+
+@pytest.mark.parametrize("sentence", ["A<mask> man<mask> reads a book.", "A man reads a book.<mask>", "A man reads a book."])
+def test_a_masked_model_is_tried_on_one_mask(sentence: str, tmp_path: Path) -> None:
+    """The samples of a pretraining's scores are masked already, some of them several times."""
+    folder = saved(tmp_path, "fill-mask")
+    (folder / "evaluation.json").write_text(json.dumps({"test_sets": [{"samples": [{"source": sentence}]}]}), encoding="utf-8")
+    tried, said = check(folder)
+    assert tried == sentence and "man reads a book." in said
+
+
+@pytest.mark.parametrize("content", [b"license: [oops", b"license: \xff", b"oops", b"1: x"])
+def test_a_card_that_cannot_be_read_is_one_sentence(content: bytes, tmp_path: Path) -> None:
+    folder = saved(tmp_path, "text-classification")
+    card = folder / "README.md"
+    card.write_bytes(b"---\n" + content + b"\n---\n# A model\n")
+    with pytest.raises(
+        PublishError, match=r"README\.md cannot be read as a model card \(.*\); save it as UTF-8, with the Hub's metadata"
+    ) as error:
+        publish(folder)
+    assert "\n" not in str(error.value)
 
 
 def test_the_card_names_the_task_of_the_model(tmp_path: Path) -> None:

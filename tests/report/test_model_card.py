@@ -156,6 +156,22 @@ def test_several_licences_are_listed_with_what_they_ask_for_and_whom_to_ask(run:
     the_card_is_well_formed(text, TITLES)
 
 
+def test_the_card_of_another_task_says_for_which_part_no_licence_is_stated(run: RunFolder) -> None:
+    recipe = yaml.safe_load(run.recipe.read_text(encoding="utf-8"))
+    kept = {name: recipe[name] for name in ("name", "source_language", "data", "tokenizer")}
+    recipe = {**kept, "task": "summarization", "training": {"updates": 1200}}
+    recipe["data"]["train"][0]["licence"] = "unknown"
+    run.recipe.write_text(yaml.safe_dump(recipe), encoding="utf-8")
+    evaluation = read_json(run.evaluation)
+    for test_set in evaluation["test_sets"]:
+        samples = [{**sample, "prediction": sample["translation"]} for sample in test_set["samples"]]
+        metrics = {name: {"score": 1.0, "signature": "none"} for name in ("rougeL", "rouge1", "rouge2")}
+        test_set |= {"metrics": metrics, "published": [], "cut": 0, "samples": samples}
+    write_json(run.evaluation, evaluation)
+    text = render_card(run)
+    assert "for a part of them none is stated (`text.en`), so ask its owners" in text and "the conditions of all of them" not in text
+
+
 def test_the_card_tells_what_is_copied_and_how(run: RunFolder) -> None:
     title = "### Inline code, placeholders and numbers"
     assert title not in render_card(run)

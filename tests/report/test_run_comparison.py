@@ -79,6 +79,29 @@ def test_test_sets_that_both_have_are_compared_text_by_text(tmp_path: Path) -> N
     assert "difference" not in compare_runs({"plain": seeds, "elsewhere": [runs["elsewhere"]]})  # other references
 
 
+def test_runs_with_other_numbers_of_tokens_to_find_are_not_paired(tmp_path: Path) -> None:
+    """Of 4 texts each: one run finds 1 of 2 hidden tokens, the other 4 of 10; divided by the first one's, that would be 200 points."""
+    runs = {name: _run(tmp_path / name) for name in ("few", "many")}
+    for run, (weight, found) in zip(runs.values(), ((2, 1.0), (10, 4.0)), strict=True):
+        run.log.write_text(json.dumps({"kind": "validation", "update": 5, "accuracy": 100 * found / weight}) + "\n", encoding="utf-8")
+        lines = [
+            {"test_set": "hidden", "reference_sha256": "same", "weights": [weight] * 4, "points": {"accuracy": [found] * 4}},
+            {"test_set": "as many", "reference_sha256": "same", "weights": [1] * 4, "points": {"accuracy": [0.5] * 4}},
+        ]
+        run.outcomes.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    assert compare_runs({name: [run] for name, run in runs.items()}).splitlines()[-4:] == [
+        "|---|---|---|---:|---:|---:|---:|",
+        "| as many | many | accuracy | 50.00 | 50.00 | +0.00 | 1.0000 |",
+        "",
+        "many and few are not compared on hidden: they had other numbers of tokens to find there.",
+    ]
+
+
+def test_a_picture_with_another_ending_is_refused_before_any_work(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"written as \.png; .*curves\.jpg has another ending"):
+        compare_runs({"a": [RunFolder(tmp_path / "nothing")]}, tmp_path / "curves.jpg")
+
+
 def test_what_has_no_validation_is_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no validation yet"):
         compare_runs({"a": [_run(tmp_path / "a")]})

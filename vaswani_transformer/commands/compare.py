@@ -23,5 +23,7 @@ def compare(
     runs = {}
     for group in groups:
         name, is_named, folders = group.partition("=")
+        if name in runs:
+            raise typer.BadParameter(f"{name!r} is given twice; several runs of one name are written {name}=X,Y.")
         runs[name] = [RunFolder(Path(folder)) for folder in (folders if is_named else name).split(",")]
     print(compare_runs(runs, picture))

@@ -41,6 +41,11 @@ def publish(
         raise typer.BadParameter("--space and --static-space are two kinds of Spaces; give one of them.")
     if (space or static_space) and show:
         raise typer.BadParameter("--show prints results of a published model; leave it out with a Space.")
+    if model_id is not None and not (space or static_space):
+        raise typer.BadParameter("--model-id is for a Space's card; leave it out, or add --space or --static-space.")
+    run = RunFolder(folder)
+    if show and not run.averaged.is_dir():
+        raise typer.BadParameter(f"--show prints results of a finished run, and {folder} is none; leave it out, or give the run's folder.")
     how: dict[str, Any] = {"private": private, "revision": revision, "dry_run": dry_run, "allow_useless": allow_useless}
     try:
         if space:
@@ -56,7 +61,7 @@ def publish(
     except PublishError as error:
         raise OSError(str(error)) from error
     if show:
-        _show(RunFolder(folder), show)
+        _show(run, show)
 
 
 def _show(run: "RunFolder", sentences: int) -> None:
@@ -70,12 +75,12 @@ def _show(run: "RunFolder", sentences: int) -> None:
     use: Any = pipeline(task, model=str(run.published))
     choice = ""
     for test_set in read_json(run.evaluation)["test_sets"]:
-        samples = test_set["samples"][:sentences]
-        sources, language = [sample["source"] for sample in samples], test_set.get("tgt_lang")
+        language = test_set.get("tgt_lang")
         choice = f', tgt_lang="{language}"' if language else ""
-        for sample, output in zip(samples, use(sources, tgt_lang=language) if language else use(sources), strict=True):
+        chosen = {"tgt_lang": language} if language else {}
+        for sample in test_set["samples"][:sentences]:
             title = "translation" if task == "translation" else "result     "
-            print(f"\n  source       {sample['source']}\n  {title}  {_shown(output, sample['source'])}")
+            print(f"\n  source       {sample['source']}\n  {title}  {_result(use, task, sample, chosen)}")
             print(f"  reference    {sample['reference']}")
         scores = ", ".join(f"{name} {result['score']:.2f}" for name, result in test_set["metrics"].items())
         print(f"\n{test_set['name']}, {test_set['pairs']} unseen {'pairs' if task == 'translation' else 'texts'}: {scores}")
@@ -86,13 +91,23 @@ def _show(run: "RunFolder", sentences: int) -> None:
         "training curves": run.curves,
         "training log": run.log,
     }
+    asked = 'question="...", context="..."' if task == "question-answering" else '"..."'
     print("\n" + "\n".join(f"{what:<24} {path}" for what, path in places.items()))
     print(f'\nUse it:  import vaswani_transformer\n         from transformers import pipeline\n'
-          f'         pipeline("{task}", model="{run.published}"{choice})("...")')  # fmt: skip
+          f'         pipeline("{task}", model="{run.published}"{choice})({asked})')  # fmt: skip
 
 
-def _shown(output: Any, source: str) -> str:
-    """A result of a pipeline in a line: a text, a label, or the pieces of the source that have labels."""
-    if isinstance(output, list):
+def _result(use: Any, task: str, sample: dict[str, str], chosen: dict[str, str]) -> str:
+    """What a pipeline says of a sample in a line: a text, a label, the pieces of the source that have labels, or the hidden tokens."""
+    source = sample["source"]
+    if task == "question-answering":
+        return str(use(question=sample["question"], context=sample["context"])["answer"]) or "no answer"
+    if task == "fill-mask":
+        if use.tokenizer.mask_token not in source:  # the noise may hide tokens behind others alone
+            return "no mask"
+        found = use(source)
+        return ", ".join(best["token_str"] for best, *_ in (found if isinstance(found[0], list) else [found]))
+    output = use(source, **chosen)
+    if task == "token-classification":
         return ", ".join(f"{source[one['start'] : one['end']].strip()}: {one['entity']}" for one in output)
-    return str(next(iter(output.values())))
+    return str(next(iter(output[0].values())))

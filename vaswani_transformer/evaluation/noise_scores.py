@@ -27,6 +27,12 @@ class NoiseScores(NamedTuple):
     predictions: list[list[int]]
 
 
+def text_with_masks(ids: Sequence[int], tokenizer: PreTrainedTokenizerBase) -> str:
+    """The text of some ids, without control tokens; the mask, which is one of them, stays."""
+    left_out = set(tokenizer.all_special_ids) - {tokenizer.mask_token_id}
+    return str(tokenizer.decode([number for number in ids if number not in left_out]))
+
+
 @torch.inference_mode()
 def score_noise(recipe: Recipe, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> NoiseScores:
     """The share of hidden tokens that are found, in points of 100; of a text that is restored, of all tokens, each after the right ones.

@@ -28,7 +28,7 @@ from .bleu import METRICS, MetricResult, score
 from .copied_share import copied_facts
 from .label_scores import require_scorers
 from .labels import score_test_sets
-from .noise_scores import score_noise
+from .noise_scores import score_noise, text_with_masks
 from .outcomes import Outcomes, shares
 from .text_scores import outcomes_of_texts, score_texts
 
@@ -210,7 +210,7 @@ def _evaluate_noise(
             "seconds": round(time.perf_counter() - started, 3),
         }
         sides = {"source": found.sources, "reference": found.targets, "prediction": found.predictions}
-        samples = [{side: tokenizer.decode(ids[i]) for side, ids in sides.items()} for i in spread_evenly(len(texts), SAMPLES)]
+        samples = [{side: text_with_masks(ids[i], tokenizer) for side, ids in sides.items()} for i in spread_evenly(len(texts), SAMPLES)]
         compared = _compared(corpus, texts, texts, found.metrics)
         results.append(
             measured

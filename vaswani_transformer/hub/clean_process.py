@@ -43,7 +43,10 @@ def use_as_a_stranger(folder: str, task: Any, sentence: str, tgt_lang: str | Non
     if task == "question-answering":
         return str(use(question=sentence, context=sentence, handle_impossible_answer=False)["answer"])
     if task == "fill-mask":
-        return str(use(f"{sentence} {use.tokenizer.mask_token}")[0]["sequence"])
+        mask = use.tokenizer.mask_token
+        before, _, after = sentence.partition(mask)
+        one_mask = f"{before}{mask}{after.replace(mask, '')}"  # of several, the pipeline gives each its own list
+        return str(use(one_mask)[0]["sequence"])
     if task == "feature-extraction":
         (states,) = use(sentence)
         return f"{len(states)} states of {len(states[0])} numbers"

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import yaml
 from huggingface_hub import HfApi, ModelCard, constants
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 from huggingface_hub.utils import validate_repo_id
@@ -207,7 +208,7 @@ def list_files(folder: Path) -> list[Path]:
     """The files of a published folder.
 
     Raises:
-        PublishError: a file is missing, or one does not belong on the Hub, or the card names another task.
+        PublishError: a file is missing, or one does not belong on the Hub, or the card cannot be read or names another task.
     """
     files = sorted(folder.iterdir()) if folder.is_dir() else []
     names = {file.name for file in files}
@@ -216,10 +217,23 @@ def list_files(folder: Path) -> list[Path]:
     for file in files:
         if file.name not in (*PUBLISHED_FILES, *DOCUMENTS) or not file.is_file():
             raise PublishError(f"{file} does not belong in a published folder; remove it.")
-    task, tag = task_of(folder), ModelCard.load(folder / "README.md").data.pipeline_tag
+    task, tag = task_of(folder), _pipeline_tag(folder / "README.md")
     if wrong_task_of_card(task, tag):
         raise PublishError(f"{folder / 'README.md'} has `pipeline_tag: {tag}`, but this model is one for {task}; write that.")
     return files
+
+
+def _pipeline_tag(card: Path) -> str | None:
+    """The task that a card names."""
+    try:
+        tag: str | None = ModelCard.load(card).data.pipeline_tag
+    except (yaml.YAMLError, ValueError, TypeError) as error:  # TypeError: a key that is no text
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise PublishError(
+            f"{card} cannot be read as a model card ({reason}); save it as UTF-8, with the Hub's metadata as valid YAML between the two "
+            "lines `---` on top."
+        ) from error
+    return tag
 
 
 def require_translator(folder: Path) -> None:

@@ -51,15 +51,18 @@ def compare_runs(groups: Mapping[str, Sequence[RunFolder]], picture: Path | None
     """A table in Markdown, one row for each group and validation, and the first score of the task as curves.
 
     Where the runs have been evaluated on the same test sets, and their scores have a part for each text, a second table says by how much
-    each other group differs from the first one, and how likely that is by chance (see `chance_of_difference`).
+    each other group differs from the first one, and how likely that is by chance (see `chance_of_difference`). It leaves out, with a
+    sentence, test sets in which the runs had other numbers of tokens to find.
 
     Args:
         groups: by name, runs that differ only in their seed; scores are means over the runs that were validated at that update.
         picture: a PNG file to write.
 
     Raises:
-        FileNotFoundError, ValueError: as `validations`; or the runs have other tasks, and so other scores.
+        FileNotFoundError, ValueError: as `validations`; or the runs have other tasks, and so other scores; or `picture` has another ending.
     """
+    if picture is not None and picture.suffix.lower() != ".png":
+        raise ValueError(f"A picture of curves is written as .png; {picture} has another ending.")
     points = {name: [point for run in runs for point in validations(run)] for name, runs in groups.items()}
     titles = _common_titles(points)
     first, *_ = titles
@@ -83,22 +86,25 @@ def compare_runs(groups: Mapping[str, Sequence[RunFolder]], picture: Path | None
 
 
 def _differences(groups: Mapping[str, Sequence[RunFolder]], titles: Mapping[str, str]) -> list[str]:
-    """The table of the test sets that all runs share; nothing where there is none. Of several seeds, each text has their mean."""
+    """The table of the test sets that all runs share, and what it leaves out. Of several seeds, each text has their mean."""
     (first, runs), *others = groups.items()
     found = {name: [_outcomes(run) for run in (*runs, *more)] for name, more in others}
-    rows = []
+    rows, left_out = [], []
     for name, outcomes in found.items():
         shared = set.intersection(*(set(each) for each in outcomes))
         for key in (key for key in outcomes[0] if key in shared):
+            if any(each[key].weights != outcomes[0][key].weights for each in outcomes):  # the noise of a pretraining decides these
+                why = "they had other numbers of tokens to find there"
+                left_out += ["", f"{text(name)} and {text(first)} are not compared on {text(key[0])}: {why}."]
+                continue
             weight = sum(outcomes[0][key].weights)
             for score in (score for score in titles if score in outcomes[0][key].points):
                 points = [each[key].points[score] for each in outcomes]
                 here, there = (np.mean(side, axis=0) for side in (points[: len(runs)], points[len(runs) :]))
                 scores = f"{100 * here.sum() / weight:.2f} | {100 * there.sum() / weight:.2f} | {100 * (there - here).sum() / weight:+.2f}"
                 rows.append(f"| {text(key[0])} | {text(name)} | {titles[score]} | {scores} | {chance_of_difference(there, here):.4f} |")
-    if not rows:
-        return []
-    return ["", f"| test set | runs | score | {text(first)} | these | difference | p |", "|---|---|---|---:|---:|---:|---:|", *rows]
+    titled = ["", f"| test set | runs | score | {text(first)} | these | difference | p |", "|---|---|---|---:|---:|---:|---:|", *rows]
+    return [*(titled if rows else []), *left_out]
 
 
 def _outcomes(run: RunFolder) -> dict[tuple[str, str], Outcomes]:

@@ -9,6 +9,7 @@ from transformers import PreTrainedTokenizerBase
 
 from ..data.encoding import EncodedCorpus, TokenPairs
 from ..data.noise import NoisedCorpus
+from ..evaluation.noise_scores import text_with_masks
 from ..recipe import Recipe
 from .loss import TranslationLoss
 from .update import load_batch
@@ -53,11 +54,5 @@ class NoiseValidator(Validator):
             batch = load_batch(self.noised, np.array([pair]), self.tokenizer.pad_token_id, loss.model.device)
             found = next(iter(loss.predictions(**batch)))
             sides = {"source": self.noised.source[pair], "reference": found.targets.cpu(), "prediction": loss.likeliest(found).cpu()}
-            samples.append({name: self._text(np.asarray(ids).tolist()) for name, ids in sides.items()})
+            samples.append({name: text_with_masks(np.asarray(ids).tolist(), self.tokenizer) for name, ids in sides.items()})
         return samples
-
-    def _text(self, ids: list[int]) -> str:
-        """The text of some ids; the mask, which is a special token, is shown."""
-        mask = self.tokenizer.mask_token_id
-        special = set(self.tokenizer.all_special_ids) - {mask}
-        return str(self.tokenizer.decode([number for number in ids if number not in special]))
