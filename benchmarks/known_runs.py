@@ -3,7 +3,7 @@
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +51,12 @@ def known_runs(files: Iterable[Path]) -> dict[str, Row]:
             raise ValueError(f"{file} has no runs with a {FINGERPRINT!r}; name the results.json of a queue of trainings.")
         known |= {run[FINGERPRINT]: run for run in runs}
     return known
+
+
+def require_runs(runs: Sequence[Row], output: Path) -> None:
+    """Raise a `ValueError` if a queue that trains nothing has found no run."""
+    if not runs:
+        raise ValueError(f"No run of this plan is done, neither in {output} nor in a file of `--known`; leave out `--done-only`.")
 
 
 def _said(value: Any) -> Any:

@@ -23,7 +23,7 @@ from statistics import fmean
 import torch
 
 from benchmarks import command_line
-from benchmarks.known_runs import FINGERPRINT, fingerprint, known_runs
+from benchmarks.known_runs import FINGERPRINT, fingerprint, known_runs, require_runs
 from benchmarks.report import UNKNOWN, Results, Row, markdown_table
 from vaswani_transformer.files.atomic_file import write_text
 from vaswani_transformer.files.json_files import read_json, write_json
@@ -138,8 +138,7 @@ def compare_levers(plan: Plan) -> Iterator[Results]:
             continue
         results["runs"].append({**result, "variant": name, "seed": seed, FINGERPRINT: own})
         yield results
-    if not results["runs"]:
-        raise ValueError(f"No run of this plan is done, neither in {plan.output} nor in a file of `--known`; leave out `--done-only`.")
+    require_runs(results["runs"], plan.output)
 
 
 def result_of(recipe: Recipe, run: RunFolder) -> Row:

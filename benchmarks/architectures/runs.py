@@ -5,7 +5,7 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import get_args
 
@@ -15,7 +15,7 @@ from benchmarks.architectures.cpu_clock import CpuClock, cpu_seconds, write_json
 from benchmarks.architectures.eole_environment import run_in
 from benchmarks.architectures.eole_program import CLOCK, RESULT
 from benchmarks.architectures.systems import Name, Pieces, eole_flops, eole_search, eole_settings
-from benchmarks.known_runs import FINGERPRINT, fingerprint, known_runs
+from benchmarks.known_runs import FINGERPRINT, fingerprint, known_runs, require_runs
 from benchmarks.levers import done, result_of
 from benchmarks.report import Results, Row
 from vaswani_transformer.data.encoding import EncodedCorpus
@@ -145,8 +145,7 @@ def compare_systems(plan: Plan) -> Iterator[Results]:
                 if (row := runner.run(system, best_peak(results["runs"], system), seed)) is not None:
                     results["runs"].append(row)
                     yield results
-    if not results["runs"]:
-        raise ValueError(f"No run of this plan is done, neither in {plan.output} nor in a file of `--known`; leave out `--done-only`.")
+    require_runs(results["runs"], plan.output)
 
 
 def rates_to_try(runs: Sequence[Row], system: str, peaks: Sequence[float]) -> Iterator[float]:
@@ -250,7 +249,7 @@ class _Runner:
             run_in(self._plan.python, "benchmarks.architectures.eole_program", [str(folder / "job.json")], folder / "eole.log")
         elif read_json(folder / "job.json") != job:
             raise ValueError(f"{folder} holds a run with other settings; name another --output, or delete it.")
-        tokenizer = self._prepared().tokenizer
+        tokenizer = self._prepared.tokenizer
         lines = (folder / "pieces.txt").read_text(encoding="utf-8").splitlines()
         write_text(folder / _TRANSLATIONS, "".join(f"{tokenizer.convert_tokens_to_string(line.split())}\n" for line in lines))
         result = read_json(folder / RESULT)
@@ -273,12 +272,13 @@ class _Runner:
             )
         return known or dict(read_json(training))
 
+    @cached_property
     def _prepared(self) -> PreparedData:
         """The data of our first run; made now if another machine has trained it."""
         return prepare_data(self._recipe, RunFolder(self._first))
 
     def _write_pieces(self) -> Pieces:
-        data, folder = self._prepared(), self._first.parent
+        data, folder = self._prepared, self._first.parent
         names = {}
         for split, corpus in (("train", data.train), ("validation", data.validation)):
             names[split] = (str(folder / f"{split}.source"), str(folder / f"{split}.target"))

@@ -292,6 +292,13 @@ def test_a_teacher_that_cannot_be_the_same_is_refused(taught: MakeRecipe, run: R
     assert distilled(taught(), run) == before  # by its old name; its folder is gone
 
 
+def test_another_spelling_of_a_folder_that_is_gone_is_the_same_teacher(taught: MakeRecipe, run: RunFolder, teacher: Path) -> None:
+    recipe = taught(teacher=f"{teacher}/")
+    before = distilled(recipe, run)
+    teacher.rename(teacher.with_name("lost"))
+    assert distilled(recipe, run) == before
+
+
 def test_half_of_another_teachers_work_is_not_used(taught: MakeRecipe, run: RunFolder, teacher: Path, tmp_path: Path) -> None:
     recipe = taught()
     with pytest.MonkeyPatch.context() as patch:

@@ -140,7 +140,7 @@ def _is_there(recipe: Recipe, run: RunFolder) -> bool:
         raise ValueError(f"{damage}; to have it made again, delete {run.distilled} and run the same command.")
     assert recipe.data.distillation is not None
     teacher, facts = Path(recipe.data.distillation.teacher), distillation_facts(run)
-    if not teacher.is_dir() and str(teacher) != facts["teacher"]:
+    if not teacher.is_dir() and teacher != Path(facts["teacher"]):
         raise ValueError(
             f"{run.distilled} holds translations by {facts['teacher']}, and {teacher} is no folder that could show it is the same one; "
             "name the former, or choose another run folder."
