@@ -4,8 +4,11 @@ Exit status: 0; 1 if it failed; 2 if the command line is wrong; 3 if `translate`
 is one line on standard error; anything else is a bug and shows Python's traceback.
 """
 
+import _thread
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
@@ -65,7 +68,8 @@ class OneLineErrors(TyperGroup):
     def main(self, *args: Any, **settings: Any) -> Any:
         settings["standalone_mode"] = False  # or Typer itself tells errors, in a box of several lines
         try:
-            status = super().main(*args, **settings)
+            with _no_lost_interrupt():
+                status = super().main(*args, **settings)
         except typer.TyperException as error:
             command = getattr(getattr(error, "ctx", None), "command_path", "vaswani")
             sentence = error.format_message().replace("Value error, ", "")  # a remark of pydantic's
@@ -80,6 +84,26 @@ class OneLineErrors(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:
         """In the order of the story."""
         return list(VERBS)
+
+
+@contextmanager
+def _no_lost_interrupt() -> Iterator[None]:
+    """Let Ctrl-C act a moment later where it comes inside a destructor or a callback: Python prints and forgets what these raise."""
+    usual = sys.unraisablehook
+
+    def hook(lost: "sys.UnraisableHookArgs") -> None:
+        if issubclass(lost.exc_type, KeyboardInterrupt):
+            again = threading.Timer(0.01, _thread.interrupt_main)  # at once, it would be lost in here
+            again.daemon = True
+            again.start()
+        else:
+            usual(lost)
+
+    sys.unraisablehook = hook
+    try:
+        yield
+    finally:
+        sys.unraisablehook = usual
 
 
 def _tell(sentence: str, status: int) -> int:

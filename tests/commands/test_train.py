@@ -1,5 +1,8 @@
 """`vaswani train` finds the recipe, applies the overrides, and its status says how the training ended."""
 
+import signal
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +71,33 @@ def test_a_stopped_training_ends_with_130(train: Any, said: str, monkeypatch: py
     monkeypatch.setattr(engine, "train", train)
     told = CliRunner().invoke(app, ["train", "builtin_tiny"])
     assert (told.exit_code, told.stderr) == (130, said)
+
+
+class InterruptedAtItsEnd:
+    """Ctrl-C comes while Python destroys it; what a destructor raises is lost."""
+
+    def __del__(self) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+
+def interrupt_in_a_destructor(*arguments: Any) -> bool:
+    InterruptedAtItsEnd()
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        time.sleep(0.01)
+    return True
+
+
+def test_an_interrupt_is_not_lost_in_a_destructor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "train", interrupt_in_a_destructor)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # who is started in the background begins with SIGINT ignored
+    hook = sys.unraisablehook
+    try:
+        told = CliRunner().invoke(app, ["train", "builtin_tiny"])
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert (told.exit_code, told.stderr) == (130, "Stopped; the same command resumes from what has been saved.\n")
+    assert sys.unraisablehook is hook
 
 
 @pytest.mark.parametrize("error", [FloatingPointError("The loss is not finite."), MemoryError("Update 3 ran out of memory.")])
