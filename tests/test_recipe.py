@@ -109,10 +109,11 @@ def test_scientific_notation_is_a_number(recipe_file: Path) -> None:
         ("batching.micro_batches=0", "`batching`: `micro_batches` must be at least 1"),
         ("search.num_beams=0", "`search`: `num_beams` must be at least 1"),
         ("data.test=[]", "`data.test` must be a mapping"),
+        ("fine_tuning={lora: {dropout: 1}}", r"`dropout` must be a number between 0 and 1 \(excluded\), not 1\.0"),
         ("model.dropout=1.5", r"`model\.dropout` must be a number between 0 and 1 \(excluded\), not 1\.5"),
         ("model.dropout=high", r"`model\.dropout` must be a number .*, not 'high'"),
         ("model.encoder_attention_heads=7", "set `head_dim`"),
-        ("model.attention_score=additve", "expected one of .*'additive'., got additve"),
+        ("model.attention_score=additve", "`model.attention_score` must be one of .*additive, not 'additve'"),
         ("model.attention_window=0", "`attention_window` must be at least 1, not 0"),
         ("name=../x", r"`name` is that of the run's folder below runs/ and cannot be '../x'; choose one without / and"),
         ("name=..", r"`name` is .* cannot be '\.\.'"),
@@ -136,6 +137,20 @@ def test_scientific_notation_is_a_number(recipe_file: Path) -> None:
 def test_a_mistake_is_named_with_its_remedy(recipe_file: Path, override: str, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         load_recipe(recipe_file, [override])
+
+
+@pytest.mark.parametrize("start", ["null", "runs/other/averaged"])
+@pytest.mark.parametrize(
+    ("setting", "choices"),
+    [
+        ("attention_score=cosine", "scaled_dot_product, dot_product, additive, not 'cosine'"),
+        ("position_embedding_type=null", "sinusoidal, learned, not None"),
+        ("sinusoidal_layout=[interleaved]", "interleaved, concatenated, tensor2tensor, not "),
+    ],
+)
+def test_an_unknown_choice_is_told_wherever_a_model_starts(recipe_file: Path, start: str, setting: str, choices: str) -> None:
+    with pytest.raises(ValueError, match=f"`model.{setting.split('=')[0]}` must be one of {choices}"):
+        load_recipe(recipe_file, [f"init_from={start}", f"model.{setting}"])
 
 
 @pytest.mark.parametrize("name", ["dropout", "attention_dropout", "activation_dropout", "classifier_dropout"])

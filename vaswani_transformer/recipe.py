@@ -339,6 +339,8 @@ class LoraSettings:
     def __post_init__(self) -> None:
         require_at_least(self, 1, "rank")
         require_above_zero(self, "alpha")
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"`dropout` must be a number between 0 and 1 (excluded), not {self.dropout}.")
 
 
 @dataclass(frozen=True)
@@ -494,6 +496,7 @@ class Recipe:
         if self.training.both_directions_epochs:
             self._check_directions()
         self._check_rates()
+        self._check_choices()
         if self.init_from is not None:
             self._check_fine_tuning()
             return
@@ -637,6 +640,14 @@ class Recipe:
                 continue
             if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate < 1:
                 raise ValueError(f"`model.{name}` must be a number between 0 and 1 (excluded), not {rate!r}.")
+
+    def _check_choices(self) -> None:
+        """Refuse an unknown word before hours of preparing data; the model that `init_from` names is read only then."""
+        for setting in dataclasses.fields(VaswaniConfig):
+            if typing.get_origin(setting.type) is Literal and setting.name in self.model:
+                choices, value = typing.get_args(setting.type), self.model[setting.name]
+                if value not in choices:
+                    raise ValueError(f"`model.{setting.name}` must be one of {', '.join(choices)}, not {value!r}.")
 
     def check_dropout(self, config: VaswaniConfig) -> None:
         """Refuse R-Drop for a model without dropout.

@@ -20,6 +20,7 @@ from vaswani_transformer.training.averaging import average_checkpoints
 from vaswani_transformer.training.checkpoints import (
     best_checkpoints,
     prune_checkpoints,
+    renew_search,
     save_checkpoint,
     set_longest_text,
     set_search,
@@ -114,6 +115,29 @@ def test_a_checkpoint_loads_with_weights_search_and_tokenizer(run: RunFolder, mo
     assert (search.length_penalty_type, search.extra_length) == ("gnmt", 7)
     assert AutoTokenizer.from_pretrained(path)("a b")["input_ids"] == tokenizer("a b")["input_ids"]
     assert not list(path.rglob("*.bin"))
+
+
+@pytest.mark.parametrize(
+    "search",
+    [
+        SearchSettings(),
+        SearchSettings(num_beams=1, length_penalty=1.0, length_penalty_type=None, extra_length=0),
+        SearchSettings(copy_items=True),
+        SearchSettings(copy_items=("url", "path")),
+    ],
+)
+def test_the_search_of_the_recipe_is_renewed_only_if_it_is_another(
+    search: SearchSettings, run: RunFolder, model: VaswaniForConditionalGeneration
+) -> None:
+    set_search(model, search)
+    path = save_checkpoint(run, 1, model, train_tokenizer(["a b", "c d"], 259))
+    assert renew_search(path, search) == {}
+    other = SearchSettings(num_beams=7, length_penalty=0.3)
+    assert renew_search(path, other).items() >= {("num_beams", 7), ("length_penalty", 0.3)}
+    assert renew_search(path, other) == {}
+    (path / "model.safetensors").write_bytes(b"")
+    with pytest.raises(ValueError, match=r"model\.safetensors is damaged"):
+        renew_search(path, search)
 
 
 def test_no_checkpoints_yet(run: RunFolder) -> None:

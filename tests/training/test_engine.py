@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,10 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoTokenizer, GenerationConfig
 
-from vaswani_transformer.files.json_files import read_json, read_json_lines
+from vaswani_transformer.files.checksums import find_damage, write_checksums
+from vaswani_transformer.files.json_files import read_json, read_json_lines, write_json
 from vaswani_transformer.modeling_vaswani import VaswaniForConditionalGeneration
-from vaswani_transformer.recipe import Recipe
+from vaswani_transformer.recipe import Recipe, SearchSettings
 from vaswani_transformer.run_folder import RunFolder
 from vaswani_transformer.training import engine
 from vaswani_transformer.training import update as update_module
@@ -118,6 +120,31 @@ def test_the_average_is_a_model_that_loads(finished: RunFolder) -> None:
     name = "model.shared.weight"
     expected = ((weights[0][name].double() + weights[1][name].double()) / 2).float()
     assert averaged[name].equal(expected)
+
+
+def test_a_finished_run_takes_another_search(
+    finished: RunFolder, make_recipe: Callable[..., Recipe], capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = {file: file.read_bytes() for file in finished.averaged.iterdir()}
+    settings = finished.averaged / "generation_config.json"
+    write_json(settings, {**read_json(settings), "mine": 1})  # as `vaswani shortlist` adds one
+    write_checksums(finished.averaged)
+    search = SearchSettings(num_beams=4, length_penalty=0.6, length_penalty_type="gnmt", extra_length=5, copy_items=("url",))
+    capsys.readouterr()
+    assert train(replace(make_recipe(), search=search), finished)
+    assert "It searches with num_beams=4, copy_items=['url'] now, as the recipe says.\n" in capsys.readouterr().out
+    changed = GenerationConfig.from_pretrained(finished.averaged)
+    assert (changed.num_beams, changed.copy_items, changed.length_penalty, changed.mine) == (4, ["url"], 0.6, 1)
+    assert find_damage(finished.averaged, ["generation_config.json", "model.safetensors"]) is None
+
+    assert train(make_recipe(), finished)
+    assert "It searches with num_beams=2, copy_items=None now" in capsys.readouterr().out
+    assert read_json(settings).pop("mine") == 1
+    write_json(settings, {name: value for name, value in read_json(settings).items() if name != "mine"})
+    write_checksums(finished.averaged)
+    assert {file: file.read_bytes() for file in finished.averaged.iterdir()} == files
+    assert train(make_recipe(), finished)
+    assert "It searches" not in capsys.readouterr().out
 
 
 def test_a_killed_training_resumes_to_the_same_bits(

@@ -1,6 +1,5 @@
 """Learn a vocabulary shortlist from a model's training pairs, measure what it covers, and put it beside the weights."""
 
-import shutil
 import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -10,7 +9,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from ..files.atomic_folder import atomic_folder
+from ..files.atomic_folder import changed_folder
 from ..files.checksums import CHECKSUMS, write_checksums
 from ..files.json_files import read_json, write_json
 from ..recipe import load_recipe
@@ -145,8 +144,7 @@ def coverage_of_pairs(shortlist: Shortlist, corpus: EncodedCorpus) -> Coverage:
 
 def save_shortlist(folder: Path, shortlist: Shortlist, use: bool = False) -> None:
     """Write `shortlist` into the model's folder, which changes at once or not at all; with `use`, searches use it from now on."""
-    with atomic_folder(folder.absolute()) as unfinished:
-        shutil.copytree(folder, unfinished, symlinks=True, dirs_exist_ok=True)
+    with changed_folder(folder) as unfinished:
         (unfinished / SHORTLIST_FILE).write_bytes(shortlist.to_bytes())
         if use:
             settings = unfinished / "generation_config.json"

@@ -48,6 +48,14 @@ def atomic_folder(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
+def changed_folder(path: Path) -> Iterator[Path]:
+    """`atomic_folder` that begins as a copy of what is at `path`."""
+    with atomic_folder(path.absolute()) as unfinished:
+        shutil.copytree(path, unfinished, symlinks=True, dirs_exist_ok=True)
+        yield unfinished
+
+
+@contextmanager
 def new_folder(out: str | Path) -> Iterator[Path]:
     """`atomic_folder`, where nothing is to be replaced.
 

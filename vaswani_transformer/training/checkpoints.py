@@ -6,20 +6,22 @@ so that a training that was killed between any two steps cleans up in the same w
 
 import copy
 import dataclasses
+import json
 import math
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
-from transformers.utils import logging
+from transformers.utils import GENERATION_CONFIG_NAME, logging
 
 from ..configuration_vaswani import VaswaniConfig
 from ..data.examples import CutTexts, examples_of
-from ..files.atomic_folder import atomic_folder, remove_folder
-from ..files.checksums import write_checksums
+from ..files.atomic_folder import atomic_folder, changed_folder, remove_folder
+from ..files.checksums import verify, write_checksums
+from ..files.json_files import read_json, write_json
 from ..recipe import CheckpointMetric, Recipe, SearchSettings, TrainingSettings
 from ..run_folder import RunFolder
 from .state import TrainState, Validation
@@ -100,6 +102,27 @@ def set_search(model: PreTrainedModel, search: SearchSettings) -> None:
         setattr(model.generation_config, name, value)
     if not search.copy_items:
         del model.generation_config.copy_items  # other programs need not know the name
+
+
+def renew_search(folder: Path, search: SearchSettings) -> dict[str, Any]:
+    """Make `search` the default of the model in `folder`, whose other settings stay.
+
+    Returns:
+        What changed: the new values by their names.
+
+    Raises:
+        ValueError: a file in `folder` is damaged.
+    """
+    settings = read_json(folder / GENERATION_CONFIG_NAME)
+    wanted = json.loads(json.dumps(dataclasses.asdict(search) | {"copy_items": search.copy_items or None}))
+    changed = {name: value for name, value in wanted.items() if settings.get(name) != value}
+    if changed:
+        verify(folder)
+        with changed_folder(folder) as unfinished:
+            renewed = {name: value for name, value in {**settings, **changed}.items() if value is not None}
+            write_json(unfinished / GENERATION_CONFIG_NAME, renewed)
+            write_checksums(unfinished)
+    return changed
 
 
 def set_longest_text(tokenizer: PreTrainedTokenizerBase, recipe: Recipe, config: VaswaniConfig) -> None:

@@ -24,7 +24,15 @@ from ..recipe import Recipe
 from ..run_folder import RunFolder
 from .averaging import average_checkpoints
 from .building import adapt, build_model
-from .checkpoints import best_checkpoints, prune_checkpoints, save_checkpoint, set_longest_text, validations_without_gain, window_to_average
+from .checkpoints import (
+    best_checkpoints,
+    prune_checkpoints,
+    renew_search,
+    save_checkpoint,
+    set_longest_text,
+    validations_without_gain,
+    window_to_average,
+)
 from .distillation import distill
 from .interruption import Interruption
 from .optimization import build_adam
@@ -145,6 +153,7 @@ class Training:
         self.settings = self.updater.settings
         self.epochs = recipe.training.epochs
         self.validator = build_validator(recipe, data)
+        self.search = recipe.search if self.model.can_generate() else None
         self.metrics, self.also = recipe.facts.metrics, recipe.facts.also
         self.state = TrainState()
         self._unsaved = False
@@ -218,8 +227,12 @@ class Training:
         """Average the last checkpoints, and say where everything is. A checkpoint that holds an average itself is alone."""
         count = self.settings.average_checkpoints if self.average is None else 1
         averaged = average_last_checkpoints(self.run, self.state, count)
+        changed = {} if self.search is None else renew_search(self.run.averaged, self.search)
         self.write_facts(averaged)
         print(f"The averaged model is in {self.run.averaged}; log and costs are in {self.run.log} and {self.run.training}.")
+        if changed:
+            settings = ", ".join(f"{name}={value}" for name, value in changed.items())
+            print(f"It searches with {settings} now, as the recipe says.")
         if peak := peak_memory():
             print(f"This process held {peak / 1e9:.1f} GB of memory at most.")
         if best := self._best_checkpoint():
