@@ -124,6 +124,8 @@ def test_a_text_with_a_failing_sentence_fails(tmp_path: Path, reverse: Translate
 def test_settings_that_make_no_sense_are_refused() -> None:
     with pytest.raises(ValueError, match="no format 'xlsx'; choose one of text, tsv, csv, jsonl"):
         JobSettings(format="xlsx")
+    with pytest.raises(ValueError, match="`column` is 'text', and a line of the format text has none; leave it out"):
+        JobSettings(column="text")
     with pytest.raises(ValueError, match="at least 1"):
         JobSettings(window=0)
     with pytest.raises(ValueError, match="at least 1"):

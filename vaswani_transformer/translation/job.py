@@ -38,7 +38,7 @@ class JobSettings:
 
     Attributes:
         format: one of `records.FORMATS`.
-        column: see `make_records`.
+        column: see `make_records`; a line of `text` has none.
         hypotheses, scores: what is written for each line, see `Layout`.
         window: the most lines that are read, sorted by length and translated together.
         split_language: split every text into sentences of this language; None does not split.
@@ -58,6 +58,8 @@ class JobSettings:
     def __post_init__(self) -> None:
         if self.format not in FORMATS:
             raise ValueError(f"There is no format {self.format!r}; choose one of {', '.join(FORMATS)}.")
+        if self.format == "text" and self.column is not None:
+            raise ValueError(f"`column` is {self.column!r}, and a line of the format text has none; leave it out, or choose another.")
         if self.window < 1 or self.hypotheses < 1:
             raise ValueError(f"A window of {self.window} lines, {self.hypotheses} translations a line: both must be at least 1.")
         if self.split_language is not None:
