@@ -6,7 +6,6 @@ so that a training that was killed between any two steps cleans up in the same w
 
 import copy
 import dataclasses
-import json
 import math
 import re
 from collections.abc import Iterator, Sequence
@@ -24,6 +23,7 @@ from ..files.checksums import verify, write_checksums
 from ..files.json_files import read_json, write_json
 from ..recipe import CheckpointMetric, Recipe, SearchSettings, TrainingSettings
 from ..run_folder import RunFolder
+from ..strict_yaml import plain
 from .state import TrainState, Validation
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def renew_search(folder: Path, search: SearchSettings) -> dict[str, Any]:
         ValueError: a file in `folder` is damaged.
     """
     settings = read_json(folder / GENERATION_CONFIG_NAME)
-    wanted = json.loads(json.dumps(dataclasses.asdict(search) | {"copy_items": search.copy_items or None}))
+    wanted = plain(dataclasses.asdict(search) | {"copy_items": search.copy_items or None})
     changed = {name: value for name, value in wanted.items() if settings.get(name) != value}
     if changed:
         verify(folder)
