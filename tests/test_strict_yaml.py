@@ -77,6 +77,11 @@ def test_a_key_in_the_wrong_section_is_sent_to_its_own() -> None:
         drawn(line="red")
 
 
+def test_a_place_is_named_once_though_several_members_of_a_union_have_it() -> None:
+    with pytest.raises(ValueError, match=r"Unknown key `shape`; did you mean `main\.shape`\?"):
+        drawn(shape="circle")
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [

@@ -46,7 +46,7 @@ batching: # tokens of an update, over all devices
 """
 
 _PRECISION = """\
-  precision: bfloat16 # weights stay in float32; set float32 where the processor has no bfloat16
+  precision: bfloat16 # weights stay in float32; a processor without bfloat16 computes in float32, too
 
 validation:
   sentences: 200 # BLEU during training is a look; the test set gives the score
@@ -91,7 +91,7 @@ name: {{name}}_distilled
     best: 5
     closest: true # of five translations the one nearest to the reference
     keep_original: true # references and translations together
-    dtype: bfloat16 # what the teacher computes in; leave it out where the processor has no bfloat16
+    dtype: bfloat16 # what the teacher computes in; a processor without bfloat16 takes float32
 
 tokenizer:
   method: keep

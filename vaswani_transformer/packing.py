@@ -225,7 +225,7 @@ def has_fbgemm() -> bool:
 
 def has_bfloat16() -> bool:
     """Whether oneDNN has bfloat16's products here: with AVX-512, AMX or AVX-NE-CONVERT, if `ONEDNN_MAX_CPU_ISA` lets it."""
-    return torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    return torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
 
 
 def check_weight_type(dtype: str) -> None:

@@ -65,6 +65,9 @@ _SYNONYMS = {
 CheckpointMetric = Literal["bleu", "loss", "rougeL", "rouge1", "rouge2", "exact_match", "f1", "accuracy", "macro_f1", "entity_f1"]
 """The score by which validations are ranked."""
 
+Precision = Literal["float32", "bfloat16", "float16"]
+"""What the products of a training are computed in."""
+
 
 @dataclass(frozen=True)
 class CleaningSettings:
@@ -91,8 +94,9 @@ class DistillationSettings:
     pair. With `closest`, only that one of them makes a pair which is nearest to the reference by sentence BLEU (their section 3.3).
     `keep_original` trains on the original pairs as well.
 
-    `dtype` is what the teacher computes in; on a CPU, `int8` and `bfloat16` are the fastest, and by default it is `float32`. A batch has
-    `batch_tokens` source tokens. A source of more than `max_source_tokens` is left out.
+    `dtype` is what the teacher computes in; on a CPU, `int8` and `bfloat16` are the fastest, and by default it is `float32`. A CPU
+    without products in bfloat16 takes `float32` for it, and says so. A batch has `batch_tokens` source tokens. A source of more than
+    `max_source_tokens` is left out.
     """
 
     teacher: str
@@ -228,6 +232,9 @@ class TrainingSettings:
     `cooldown_share` is the share of all updates, at their end, over which the learning rate falls linearly to zero (Hägele et al., 2024).
     Until then it is the paper's, so a run may be made longer before its cooldown begins. `patience` ends a run without it.
 
+    `precision` is that of the products; weights and their gradients stay in float32. `float16` needs a GPU. A CPU without products in
+    bfloat16 (`vaswani info` shows it) computes in float32 where `bfloat16` stands here, and says so.
+
     `parallel_heads` is k, the tokens that the trained model proposes in a step of blockwise parallel decoding: one more than it has heads.
     They are added to the model `init_from`, or trained on where it has them. `fine_tuning.freeze: [backbone]` trains nothing else.
 
@@ -280,7 +287,7 @@ class TrainingSettings:
     both_directions_epochs: int = 0
     parallel_heads: int = 1
     max_gradient_norm: float | None = None
-    precision: Literal["float32", "bfloat16", "float16"] = "float32"
+    precision: Precision = "float32"
     compile: bool = False
     gradient_checkpointing: bool = False
     seed: int = 1

@@ -124,7 +124,7 @@ class _Parser:
     def __init__(self, root: type, synonyms: Mapping[str, str]) -> None:
         self._synonyms = synonyms
         self._elsewhere: dict[str, list[str]] = defaultdict(list)
-        for key in _dotted_keys(root):
+        for key in dict.fromkeys(_dotted_keys(root)):
             self._elsewhere[key.rpartition(".")[2]].append(key)
 
     def value(self, kind: Any, value: Any, where: str) -> Any:

@@ -24,6 +24,7 @@ from benchmarks.training.contestants import KINDS, ON_CPU, ON_GPU, current_devic
 from benchmarks.training.work import TRAINER_SENTENCES, Work, plan_work
 from vaswani_transformer.data.encoding import EncodedCorpus
 from vaswani_transformer.files.json_files import read_json
+from vaswani_transformer.packing import has_bfloat16
 from vaswani_transformer.recipe import Recipe, parse_recipe
 from vaswani_transformer.run_folder import RunFolder
 from vaswani_transformer.training.preparation import prepare_data
@@ -126,12 +127,16 @@ def benchmark_training(source: str, target: str, settings: Settings) -> Iterator
     Raises:
         FileNotFoundError: no such file.
         RuntimeError: a contestant failed.
-        ValueError: the files cannot be read, or hold too few pairs.
+        ValueError: the files cannot be read, or hold too few pairs; or a contestant is named whose precision this processor lacks.
     """
     device = current_device()
     on_cpu = device.type == "cpu"
     shapes = settings.shapes or (("tiny", "small", "base") if on_cpu else ("base", "big"))
     names = tuple(dict.fromkeys(settings.contestants or (ON_CPU if on_cpu else ON_GPU)))
+    if emulated := [name for name in names if on_cpu and KINDS[name].options["precision"] != "float32" and not has_bfloat16()]:
+        if settings.contestants:
+            raise ValueError(f"This processor has no products in bfloat16; leave out {' and '.join(emulated)}.")
+        names = tuple(name for name in names if name not in emulated)
     batch_tokens = settings.batch_tokens or (_TOKENS_ON_CPU if on_cpu else _TOKENS_ON_GPU)
     with TemporaryDirectory() as scratch:
         run = RunFolder(Path(scratch) / "run")

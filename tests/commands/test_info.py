@@ -40,6 +40,7 @@ def test_a_type_that_cannot_be_packed_is_not_offered(monkeypatch: pytest.MonkeyP
     facts = told()
     assert facts["bfloat16 (oneDNN)"] == "no"
     assert "bfloat16" not in facts["translate on"]
+    assert facts["train on"].endswith("float32, bfloat16 (computed in float32 here)")
 
 
 def test_the_cost_of_a_model_at_a_length() -> None:

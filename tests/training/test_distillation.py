@@ -110,6 +110,19 @@ def test_the_pairs_are_what_one_translates_by_hand(taught: MakeRecipe, run: RunF
     assert not run.distilling.exists()
 
 
+def test_a_teacher_in_bfloat16_takes_float32_where_a_processor_has_none(
+    taught: MakeRecipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(distillation, "emulates_bfloat16", lambda on_cpu: True)
+    pairs, facts = [], []
+    for dtype in ("float32", "bfloat16"):
+        run = RunFolder(tmp_path / dtype)
+        pairs.append(distilled(taught(dtype=dtype), run))
+        facts.append(distillation.distillation_facts(run))
+        assert ("The teacher computes in float32.\n" in capsys.readouterr().out) is (dtype == "bfloat16")
+    assert pairs[0] == pairs[1] and facts[0] == facts[1] and facts[0]["dtype"] == "float32"
+
+
 def test_the_best_candidates_make_a_pair_each(taught: MakeRecipe, tmp_path: Path) -> None:
     one, three = RunFolder(tmp_path / "one"), RunFolder(tmp_path / "three")
     single, several = distilled(taught(num_beams=3), one), distilled(taught(best=3), three)

@@ -14,6 +14,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -41,6 +42,7 @@ from ..translation.loading import Engine, folder_sha256, load_engine
 from ..translation.processes import processes, share
 from ..translation.translate import Failure, Translator
 from .corpora import held_out_pairs, read_pairs, settle_corpora
+from .precision import emulates_bfloat16, in_float32_instead
 from .state import newest_state
 
 _FACTS = "distillation.json"
@@ -67,10 +69,10 @@ def distill(recipe: Recipe, run: RunFolder, *, progress: bool = True) -> None:
         ValueError: the teacher is no translator, has other languages, learnt another kind of text, or changed since the training began.
         KeyboardInterrupt: Ctrl-C or SIGTERM; what has been translated is safe.
     """
-    settings = recipe.data.distillation
     is_main = processes().is_main_process
-    if settings is None or not share(is_main and not _is_there(recipe, run)):
+    if recipe.data.distillation is None or not share(is_main and not _is_there(recipe, run)):
         return
+    recipe, settings = _on_this_machine(recipe)
     engine = load_engine(settings.teacher, dtype=settings.dtype)
     _check_text(recipe, engine.tokenizer)
     work = partial(_translate, engine=engine, settings=settings, progress=progress)
@@ -94,8 +96,7 @@ def time_teacher(recipe: Recipe, sources: Sequence[str]) -> float:
     Raises:
         FileNotFoundError, ValueError: as in `distill`.
     """
-    settings = recipe.data.distillation
-    assert settings is not None
+    recipe, settings = _on_this_machine(recipe)
     engine = load_engine(settings.teacher, dtype=settings.dtype)
     _check_text(recipe, engine.tokenizer)
     translator = _translator(engine, settings, recipe.translates_into[0])
@@ -129,6 +130,18 @@ def distillation_facts(run: RunFolder) -> dict[str, Any]:
     """What made the pairs in `run.distilled`: teacher, search and counts."""
     facts: dict[str, Any] = read_json(run.distilled / _FACTS)
     return facts
+
+
+def _on_this_machine(recipe: Recipe) -> tuple[Recipe, DistillationSettings]:
+    """The recipe, and what it says of the teacher: in float32 where it says bfloat16 and this processor has none, which is told."""
+    settings = recipe.data.distillation
+    assert settings is not None
+    if settings.dtype == "bfloat16" and emulates_bfloat16(processes().device.type == "cpu"):
+        if processes().is_main_process:
+            print(in_float32_instead("The teacher"), flush=True)
+        settings = replace(settings, dtype="float32")
+        recipe = replace(recipe, data=replace(recipe.data, distillation=settings))
+    return recipe, settings
 
 
 def _is_there(recipe: Recipe, run: RunFolder) -> bool:

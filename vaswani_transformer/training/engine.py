@@ -36,6 +36,7 @@ from .checkpoints import (
 from .distillation import distill
 from .interruption import Interruption
 from .optimization import build_adam
+from .precision import accelerates_name, in_float32_instead, precision_of, settle_precision
 from .preparation import PreparedData, claim_run_folder, open_prepared_data, prepare_data, settle_micro_batches, sole_training
 from .process_memory import bound_kernel_caches, keep_freed_memory, peak_memory
 from .progress import ProgressDisplay, TrainingLog
@@ -46,7 +47,6 @@ from .update import UpdateOutcome, Updater, drawn_corpus
 from .watch import Watch
 from .weight_average import WeightAverage
 
-_MIXED_PRECISION = {"float32": "no", "bfloat16": "bf16", "float16": "fp16"}
 _LONGEST_WAIT = timedelta(hours=12)
 """How long the other ranks wait while the first one prepares data or validates."""
 
@@ -381,6 +381,7 @@ class Training:
         """Write `training.json`: the cost so far, and, once there is an average, the checkpoints in it."""
         total = self.state.total
         where = {
+            "precision": precision_of(self.accelerator),
             "peak_memory_bytes": peak_memory(),
             "world_size": self.accelerator.num_processes,
             "hardware": hardware(self.accelerator.device, self.accelerator.num_processes),
@@ -398,7 +399,6 @@ class Training:
             "seconds": self.state.seconds,
             "flops": total.flops,
             "parameters": self.model.num_parameters(),
-            "precision": self.settings.precision,
             **where,
             "best_checkpoint": self._best_checkpoint(),
             "stopped_early": self._is_out_of_patience,
@@ -426,8 +426,7 @@ def build_accelerator(recipe: Recipe, run: RunFolder) -> Accelerator:
     if on_cpu:
         keep_freed_memory()
         bound_kernel_caches()
-    if on_cpu and recipe.training.precision == "float16":
-        raise ValueError("`training.precision: float16` needs a GPU; on a CPU set bfloat16 or float32.")
+    precision = settle_precision(recipe.training.precision, on_cpu)
     if PartialState._shared_state and PartialState().num_processes > 1 and not torch.distributed.is_initialized():
         raise ValueError("A job of several processes trains once, and this one has: start another job for the next training.")
     available = [str(tracker) for tracker in get_available_trackers()]
@@ -438,7 +437,7 @@ def build_accelerator(recipe: Recipe, run: RunFolder) -> Accelerator:
     accelerator = Accelerator(
         # Given explicitly; otherwise processes that a launcher starts on a machine without GPUs do not find each other
         cpu=on_cpu,
-        mixed_precision=_MIXED_PRECISION[recipe.training.precision],
+        mixed_precision=accelerates_name(precision),
         log_with=list(recipe.training.trackers) or None,
         project_dir=run.path,
         kwargs_handlers=[
@@ -446,6 +445,8 @@ def build_accelerator(recipe: Recipe, run: RunFolder) -> Accelerator:
             InitProcessGroupKwargs(timeout=_LONGEST_WAIT),
         ],
     )
+    if precision != recipe.training.precision:
+        accelerator.print(in_float32_instead("The training"))
     accelerator.gradient_accumulation_steps = 1  # whatever the launcher's configuration says
     if recipe.training.trackers:
         accelerator.init_trackers(recipe.name, config={"recipe": recipe.to_yaml()})

@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from ..files.json_files import read_json
 from ..provenance import hardware
-from ..recipe import Recipe
+from ..recipe import Precision, Recipe
 from ..run_folder import RunFolder
 from .distillation import time_teacher
 from .engine import Training, build_accelerator
+from .precision import precision_of
 from .preparation import PreparedData, claim_run_folder, open_prepared_data, prepare_data
 
 _TRANSLATED = 64
@@ -49,7 +50,7 @@ class Rehearsal:
         seconds: of one update, the median of those that were tried.
         memory: peak memory of the process, or the GPU, in bytes.
         teacher_seconds: of the translation of one training source, by the teacher of a student; 0 where there is none.
-        hardware: where this was measured.
+        hardware, precision: where this was measured, and what was computed in.
     """
 
     recipe: Recipe
@@ -62,6 +63,7 @@ class Rehearsal:
     memory: int
     teacher_seconds: float
     hardware: dict[str, Any]
+    precision: Precision
     parameters: int
 
 
@@ -105,6 +107,7 @@ def rehearse(recipe: Recipe, updates: int = 5, progress: bool = False) -> Rehear
             memory=memory,
             teacher_seconds=time_teacher(whole, _some_sources(data)) if whole.data.distillation else 0.0,
             hardware=hardware(accelerator.device, accelerator.num_processes),
+            precision=precision_of(accelerator),
             parameters=training.model.num_parameters(),
         )
 
@@ -162,7 +165,7 @@ def _cost(found: Rehearsal) -> Iterator[str]:
         yield "  the training is too short to estimate its time"
         return
     machine = found.hardware.get("gpu") or f"{found.hardware['cpu']}, threads: {found.hardware['threads']}"
-    yield f"  estimate from the first updates on this machine ({machine}, {found.recipe.training.precision}):"
+    yield f"  estimate from the first updates on this machine ({machine}, {found.precision}):"
     yield f"  {found.seconds:.2f} s an update, {_duration(found.seconds * found.updates)} in all; validation and saving come on top"
     yield f"  {found.memory / 2**20:,.0f} MiB of memory so far; the longest batches and validation may take more"
 

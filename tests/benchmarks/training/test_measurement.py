@@ -14,6 +14,7 @@ from benchmarks.training.contestants import KINDS, Kind, train_round
 from benchmarks.training.measurement import SHAPES, Settings, Shape, benchmark_training
 from benchmarks.training.report import write_report
 from benchmarks.training.work import Work
+from vaswani_transformer.packing import has_bfloat16
 from vaswani_transformer.recipe import Recipe
 
 ROOT = Path(__file__).parents[3]
@@ -51,10 +52,33 @@ def results(parallel_files: tuple[str, str], little: Shape) -> dict[str, Any]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(SHAPES, "tiny", little)
         patch.setattr(training, "OwnProcess", Stub)
+        patch.setattr(training, "has_bfloat16", lambda: True)
         patch.setattr(training, "matrix_rate", lambda device, dtype, threads: dtype.itemsize * threads * 1e9)
         so_far = [(len(found["speed"]), found) for found in benchmark_training(*parallel_files, settings)]
     assert [rows for rows, _ in so_far] == [5, 10]
     return so_far[-1][1]
+
+
+@pytest.mark.skipif(torch.accelerator.is_available(), reason="there is a device for bfloat16")
+def test_who_would_emulate_bfloat16_is_left_out_and_refused_by_name(
+    parallel_files: tuple[str, str], little: Shape, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entered: list[str] = []
+
+    class Entering(Stub):
+        def __init__(self, title: str, build: Kind, work: Work) -> None:
+            entered.append(next(name for name in KINDS if KINDS[name] == build))
+            raise InterruptedError
+
+    monkeypatch.setitem(SHAPES, "tiny", little)
+    monkeypatch.setattr(training, "OwnProcess", Entering)
+    monkeypatch.setattr(training, "ON_CPU", ("ours-bf16", "ours"))
+    monkeypatch.setattr(training, "has_bfloat16", lambda: False)
+    with pytest.raises(InterruptedError):
+        next(benchmark_training(*parallel_files, Settings(("tiny",), batch_tokens=512)))
+    assert entered == ["ours"]
+    with pytest.raises(ValueError, match="no products in bfloat16; leave out ours-bf16 and marian-bf16"):
+        next(benchmark_training(*parallel_files, Settings(("tiny",), contestants=("ours-bf16", "ours", "marian-bf16"))))
 
 
 def test_everybody_is_measured_in_every_setting(results: dict[str, Any]) -> None:
@@ -158,15 +182,16 @@ def test_the_command(parallel_files: tuple[str, str], tmp_path: Path) -> None:
     """With real contestants, each in a process of its own."""
     source, target = parallel_files
     out = tmp_path / "out"
+    ours = "ours-bf16" if has_bfloat16() else "ours"
     done = run(
-        "--source", source, "--target", target, "--contestants", "marian", "ours-bf16", "--repeats", 1, "--updates", 1,
+        "--source", source, "--target", target, "--contestants", "marian", ours, "--repeats", 1, "--updates", 1,
         "--batch-tokens", 512, "--give-back-memory", "--output", out,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert (out / "table.md").read_text(encoding="utf-8") in done.stdout
     assert "have given free memory back" in done.stdout
     rows = json.loads((out / "results.json").read_text(encoding="utf-8"))["speed"]
-    assert [row["contestant"] for row in rows] == ["marian", "ours-bf16"]
+    assert [row["contestant"] for row in rows] == ["marian", ours]
     assert all(row["memory"]["peak_bytes"] > row["memory"]["imports_bytes"] > 0 for row in rows)
 
 
