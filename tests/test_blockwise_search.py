@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from transformers import LogitsProcessorList
 from transformers.generation import logits_process
 
+from tests.processor import BFLOAT16
 from tests.stand_in_heads import RandomHeads
 from tests.test_decoding import BOS, EOS, PAD, SOURCES, DoNothing, RowCollector, build_model, padded
 from vaswani_transformer import decoding
 from vaswani_transformer.block_steps import BlockSteps, bare_heads
 from vaswani_transformer.blockwise_search import BlockwiseSearch, Choices
-from vaswani_transformer.packing import has_bfloat16
 
 NEVER_RIGHT = 10
 SETTINGS: list[dict[str, Any]] = [
@@ -214,10 +214,8 @@ def test_without_tokens_of_the_source_nothing_is_copied_and_that_is_said(monkeyp
     assert len(said) == 1
 
 
-@pytest.mark.parametrize("kind", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("kind", ["float32", "float16", BFLOAT16])
 def test_packed_weights_change_no_token_either(kind: str) -> None:
-    if kind == "bfloat16" and not has_bfloat16():
-        pytest.skip("oneDNN has no bfloat16 here")
     model = build_model(5, parallel_heads=4).float().pack_weights(kind)
     for source in SOURCES:
         for draft in ("heads", "source"):

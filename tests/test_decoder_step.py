@@ -9,6 +9,7 @@ import torch
 from transformers import GenerationConfig
 from transformers.modeling_outputs import BaseModelOutput
 
+from tests.processor import needs_bfloat16
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 from vaswani_transformer.bare_layers import Unpadded
 from vaswani_transformer.decoder_step import FoldedSource, can_fold
@@ -152,6 +153,7 @@ def test_a_model_that_is_moved_part_by_part_goes_through_forward() -> None:
     assert torch.equal(model.generate(torch.tensor([[5, 6, 2]]), max_new_tokens=5), expected)
 
 
+@needs_bfloat16
 @torch.no_grad()
 def test_packed_weights_may_leave_out_an_offset() -> None:
     model = build_model(lm_head_bias=True).pack_weights("bfloat16")

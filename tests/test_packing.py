@@ -13,6 +13,7 @@ import torch
 from torch import nn
 from transformers.activations import GELUActivation
 
+from tests.processor import BFLOAT16, needs_bfloat16
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 from vaswani_transformer.decoding import PAPER_SEARCH
 from vaswani_transformer.packing import PackedLinear, has_bfloat16, has_fbgemm, int8_saturates
@@ -24,8 +25,6 @@ SOURCE = {
 
 
 needs_fbgemm = pytest.mark.skipif(not has_fbgemm(), reason="PyTorch has no FBGEMM on this CPU")
-needs_bfloat16 = pytest.mark.skipif(not has_bfloat16(), reason="oneDNN has no bfloat16 on this CPU")
-BFLOAT16 = pytest.param("bfloat16", marks=needs_bfloat16)
 FLOAT16 = pytest.param("float16", marks=needs_fbgemm)
 
 

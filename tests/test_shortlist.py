@@ -9,6 +9,7 @@ import pytest
 import torch
 from transformers import AutoTokenizer, LogitsProcessor, LogitsProcessorList, PreTrainedTokenizerBase, pipeline
 
+from tests.processor import BFLOAT16
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 from vaswani_transformer.data.shortlisting import save_shortlist
 from vaswani_transformer.decoding import PAPER_SEARCH
@@ -87,7 +88,7 @@ def test_it_is_the_full_search_with_all_others_forbidden(beams: int, penalty: st
     assert found != generate(model, SOURCES, **settings)[0]  # the list does forbid something
 
 
-@pytest.mark.parametrize("dtype", [None, "float32", "bfloat16", "float16", "int8"])
+@pytest.mark.parametrize("dtype", [None, "float32", BFLOAT16, "float16", "int8"])
 @pytest.mark.parametrize("beams", LENGTHS)
 def test_packed_rows_are_rows_of_the_packed_product(beams: int, dtype: Any) -> None:
     model = build_model()

@@ -12,6 +12,7 @@ from vaswani_transformer.configuration_vaswani import PAPER_SEARCH
 from vaswani_transformer.files.json_files import read_json
 from vaswani_transformer.interop.length_penalty import GNMT_AS_POWER
 from vaswani_transformer.interop.marian import export_marian
+from vaswani_transformer.packing import has_bfloat16
 
 EXTRA_LENGTH = PAPER_SEARCH["extra_length"]
 """The limit of those whose settings cannot count from each source, where the checkpoint names no other."""
@@ -80,12 +81,17 @@ KINDS = {
 STANDARD = "ours"
 """The contestant whose hypotheses the others' are compared with."""
 
-ON_CPU = (
-    *("marian", "marian-bf16", "ctranslate2", "ctranslate2-as-ours", "ctranslate2-int8"),
-    *("ours", "ours-packed", "ours-packed-bf16", "ours-packed-float16", "ours-packed-int8"),
+_IN_BFLOAT16 = ("marian-bf16", "ours-packed-bf16")
+ON_CPU = tuple(
+    name
+    for name in (
+        *("marian", "marian-bf16", "ctranslate2", "ctranslate2-as-ours", "ctranslate2-int8"),
+        *("ours", "ours-packed", "ours-packed-bf16", "ours-packed-float16", "ours-packed-int8"),
+    )
+    if name not in _IN_BFLOAT16 or has_bfloat16()
 )
 ON_GPU = ("marian", "marian-bf16", "ctranslate2", "ctranslate2-float16", "ours", "ours-bf16")
-"""Who runs unless somebody else is named; the first is what all ratios refer to."""
+"""Who runs unless somebody else is named, nobody in bfloat16 on a processor without it; the first is what all ratios refer to."""
 
 
 def enter(names: Sequence[str], folder: Path, scratch: Path, *, device: str, threads: int) -> list[Entry]:

@@ -8,6 +8,7 @@ import sys
 import pytest
 import torch
 
+from tests.processor import needs_bfloat16
 from vaswani_transformer.training.process_memory import peak_memory
 
 _FAULTS_OF_REPEATED_TENSORS = """
@@ -50,7 +51,7 @@ print(peak_memory() - before)
 """
 
 
-@pytest.mark.skipif(not torch.ops.mkldnn._is_mkldnn_bf16_supported(), reason="this processor has no products in bfloat16")
+@needs_bfloat16
 def test_new_shapes_of_batches_do_not_pile_up_kernels() -> None:
     """Every batch has another shape; oneDNN would keep 1,024 kernels, and PyTorch once more as many."""
     assert _bytes("bound") * 4 < _bytes("leave")

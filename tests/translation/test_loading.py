@@ -7,6 +7,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import PreTrainedTokenizerBase
 
+from tests.processor import needs_bfloat16
 from vaswani_transformer import (
     VaswaniConfig,
     VaswaniForConditionalGeneration,
@@ -30,7 +31,7 @@ def folder(tmp_path: Path, tokenizer: PreTrainedTokenizerBase) -> Path:
 
 @pytest.mark.parametrize(
     ("name", "packed"),
-    [(None, "float32"), ("float32", "float32"), ("bfloat16", "bfloat16"), ("int8", "int8")],
+    [(None, "float32"), ("float32", "float32"), pytest.param("bfloat16", "bfloat16", marks=needs_bfloat16), ("int8", "int8")],
 )
 def test_pytorch_in_every_precision(name: str | None, packed: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []

@@ -25,7 +25,7 @@ def batch(tokenizer: PreTrainedTokenizerBase, sentences: list[str]) -> Batch:
 
 @pytest.fixture(scope="module")
 def entries(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Entry]:
-    names = [*ON_CPU, "ours-bf16"]
+    names = [*ON_CPU, "marian-bf16", "ours-bf16"]
     entered = enter(names, checkpoint, tmp_path_factory.mktemp("exports"), device="cpu", threads=1)
     return {entry.name: entry for entry in entered}
 
