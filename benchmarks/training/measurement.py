@@ -24,9 +24,9 @@ from benchmarks.training.contestants import KINDS, ON_CPU, ON_GPU, current_devic
 from benchmarks.training.work import TRAINER_SENTENCES, Work, plan_work
 from vaswani_transformer.data.encoding import EncodedCorpus
 from vaswani_transformer.files.json_files import read_json
-from vaswani_transformer.packing import has_bfloat16
 from vaswani_transformer.recipe import Recipe, parse_recipe
 from vaswani_transformer.run_folder import RunFolder
+from vaswani_transformer.training.precision import emulates_bfloat16
 from vaswani_transformer.training.preparation import prepare_data
 
 BPE_ENTRIES = 10_000
@@ -133,7 +133,7 @@ def benchmark_training(source: str, target: str, settings: Settings) -> Iterator
     on_cpu = device.type == "cpu"
     shapes = settings.shapes or (("tiny", "small", "base") if on_cpu else ("base", "big"))
     names = tuple(dict.fromkeys(settings.contestants or (ON_CPU if on_cpu else ON_GPU)))
-    if emulated := [name for name in names if on_cpu and KINDS[name].options["precision"] != "float32" and not has_bfloat16()]:
+    if emulated := [name for name in names if KINDS[name].options["precision"] == "bfloat16" and emulates_bfloat16(on_cpu)]:
         if settings.contestants:
             raise ValueError(f"This processor has no products in bfloat16; leave out {' and '.join(emulated)}.")
         names = tuple(name for name in names if name not in emulated)

@@ -81,14 +81,13 @@ KINDS = {
 STANDARD = "ours"
 """The contestant whose hypotheses the others' are compared with."""
 
-_IN_BFLOAT16 = ("marian-bf16", "ours-packed-bf16")
 ON_CPU = tuple(
     name
     for name in (
         *("marian", "marian-bf16", "ctranslate2", "ctranslate2-as-ours", "ctranslate2-int8"),
         *("ours", "ours-packed", "ours-packed-bf16", "ours-packed-float16", "ours-packed-int8"),
     )
-    if name not in _IN_BFLOAT16 or has_bfloat16()
+    if "bfloat16" not in KINDS[name].options.values() or has_bfloat16()
 )
 ON_GPU = ("marian", "marian-bf16", "ctranslate2", "ctranslate2-float16", "ours", "ours-bf16")
 """Who runs unless somebody else is named, nobody in bfloat16 on a processor without it; the first is what all ratios refer to."""

@@ -36,7 +36,8 @@ def test_versions_devices_and_what_will_be_used() -> None:
 def test_a_type_that_cannot_be_packed_is_not_offered(monkeypatch: pytest.MonkeyPatch) -> None:
     if torch.accelerator.is_available():
         pytest.skip("weights are packed on a CPU only")
-    monkeypatch.setattr("vaswani_transformer.packing.has_bfloat16", lambda: False)
+    for module in ("packing", "training.precision"):
+        monkeypatch.setattr(f"vaswani_transformer.{module}.has_bfloat16", lambda: False)
     facts = told()
     assert facts["bfloat16 (oneDNN)"] == "no"
     assert "bfloat16" not in facts["translate on"]

@@ -192,13 +192,13 @@ def _uses() -> dict[str, str]:
     from huggingface_hub.constants import HF_ASSETS_CACHE
 
     from ..data.cache import CACHE
-    from ..packing import has_bfloat16
+    from ..training.precision import emulates_bfloat16
     from ..translation.processes import processes
 
     device = processes().device
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
     on_cpu = device.type == "cpu"
-    bfloat16 = "bfloat16" if not on_cpu or has_bfloat16() else "bfloat16 (computed in float32 here)"
+    bfloat16 = "bfloat16 (computed in float32 here)" if emulates_bfloat16(on_cpu) else "bfloat16"
     precisions = ["float32", bfloat16] if on_cpu else ["float32", bfloat16, "float16"]
     types = _packed_types() if on_cpu else precisions
     default = "weights packed in float32" if on_cpu else "in the type that the model holds"

@@ -52,7 +52,7 @@ def results(parallel_files: tuple[str, str], little: Shape) -> dict[str, Any]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(SHAPES, "tiny", little)
         patch.setattr(training, "OwnProcess", Stub)
-        patch.setattr(training, "has_bfloat16", lambda: True)
+        patch.setattr(training, "emulates_bfloat16", lambda on_cpu: False)
         patch.setattr(training, "matrix_rate", lambda device, dtype, threads: dtype.itemsize * threads * 1e9)
         so_far = [(len(found["speed"]), found) for found in benchmark_training(*parallel_files, settings)]
     assert [rows for rows, _ in so_far] == [5, 10]
@@ -73,7 +73,7 @@ def test_who_would_emulate_bfloat16_is_left_out_and_refused_by_name(
     monkeypatch.setitem(SHAPES, "tiny", little)
     monkeypatch.setattr(training, "OwnProcess", Entering)
     monkeypatch.setattr(training, "ON_CPU", ("ours-bf16", "ours"))
-    monkeypatch.setattr(training, "has_bfloat16", lambda: False)
+    monkeypatch.setattr(training, "emulates_bfloat16", lambda on_cpu: on_cpu)
     with pytest.raises(InterruptedError):
         next(benchmark_training(*parallel_files, Settings(("tiny",), batch_tokens=512)))
     assert entered == ["ours"]
