@@ -42,9 +42,10 @@ Variants = Mapping[str, Sequence[str]]
 
 RESULT = "lever.json"
 _INTERVALS = ("validate_every", "checkpoint_every")
+_OF_THE_TRAINING = ("updates", "target_tokens", "flops", "parameters", "precision")
 _HEADER = (
     *("variant", "settings", "BLEU", "of each seed", "by the first", "nats a token", "of each seed", "nats a sentence"),
-    *("updates", "target tokens", "FLOPs"),
+    *("updates", "target tokens", "FLOPs", "computed in"),
 )
 
 
@@ -147,7 +148,7 @@ def result_of(recipe: Recipe, run: RunFolder) -> Row:
         return known
     if train(recipe, run.path) is None:
         raise InterruptedError(f"The training in {run.path} was stopped; the same command goes on with it.")
-    result = _scores(recipe, run) | {key: read_json(run.training)[key] for key in ("updates", "target_tokens", "flops", "parameters")}
+    result = _scores(recipe, run) | {key: read_json(run.training)[key] for key in _OF_THE_TRAINING}
     write_json(run.path / RESULT, {FINGERPRINT: fingerprint(recipe), "result": result})
     return result
 
@@ -202,6 +203,7 @@ def _cells(name: str, settings: Sequence[str], own: Sequence[Row], first: Sequen
         f"{own[0]['updates']:,}",
         f"{fmean(run['target_tokens'] for run in own):,.0f}",
         f"{fmean(run['flops'] for run in own):.3g}",
+        " and ".join(sorted({run["precision"] for run in own})),
     )
 
 

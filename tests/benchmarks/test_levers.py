@@ -107,7 +107,7 @@ def test_each_is_trained_once_and_scored_as_published(
 
 
 def _run(variant: str, seed: int, bleu: float, nll: float) -> dict[str, Any]:
-    facts = {"updates": 4, "target_tokens": 1200, "flops": 2e9}
+    facts = {"updates": 4, "target_tokens": 1200, "flops": 2e9, "precision": "bfloat16" if seed == 1 else "float32"}
     return {"variant": variant, "seed": seed, "bleu": bleu, "nll": nll, "nll_of_a_sentence": 10 * nll, **facts}
 
 
@@ -116,9 +116,9 @@ def test_means_and_differences_by_hand() -> None:
     variants = {"plain": [], "other": ["a.b=1"]}
     shared = {"recipe": "small", "overrides": [], "target_tokens": 1600, "seeds": [1, 2], "variants": variants}
     lines = table({**shared, "runs": runs}).splitlines()
-    assert lines[-2] == "| plain | - | 31.00 | 30.00, 32.00 | - | 1.500 | 2.000, 1.000 | 15.00 | 4 | 1,200 | 2e+09 |"
+    assert lines[-2] == "| plain | - | 31.00 | 30.00, 32.00 | - | 1.500 | 2.000, 1.000 | 15.00 | 4 | 1,200 | 2e+09 | bfloat16 and float32 |"
     # Beside the same seed of the first variant
-    assert lines[-1] == "| other | `a.b=1` | 33.00 | 33.00 | +3.00 | 1.500 | 1.500 | 15.00 | 4 | 1,200 | 2e+09 |"
+    assert lines[-1] == "| other | `a.b=1` | 33.00 | 33.00 | +3.00 | 1.500 | 1.500 | 15.00 | 4 | 1,200 | 2e+09 | bfloat16 |"
 
 
 @pytest.mark.parametrize(
