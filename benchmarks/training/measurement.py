@@ -135,7 +135,7 @@ def benchmark_training(source: str, target: str, settings: Settings) -> Iterator
     names = tuple(dict.fromkeys(settings.contestants or (ON_CPU if on_cpu else ON_GPU)))
     if emulated := [name for name in names if KINDS[name].options["precision"] == "bfloat16" and emulates_bfloat16(on_cpu)]:
         if settings.contestants:
-            raise ValueError(f"This processor has no products in bfloat16; leave out {' and '.join(emulated)}.")
+            raise ValueError(f"This machine has no products in bfloat16; leave out {' and '.join(emulated)}.")
         names = tuple(name for name in names if name not in emulated)
     batch_tokens = settings.batch_tokens or (_TOKENS_ON_CPU if on_cpu else _TOKENS_ON_GPU)
     with TemporaryDirectory() as scratch:

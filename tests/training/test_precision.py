@@ -29,7 +29,7 @@ def with_bfloat16(monkeypatch: pytest.MonkeyPatch, there: bool) -> None:
         ("float32", True, False, "float32"),
         ("bfloat16", True, True, "bfloat16"),
         ("bfloat16", True, False, "float32"),
-        ("bfloat16", False, False, "bfloat16"),  # a GPU multiplies, and what the processor can does not matter
+        ("bfloat16", False, False, "bfloat16"),  # another device multiplies, and what the processor can does not matter
         ("float16", False, False, "float16"),
     ],
 )
@@ -40,6 +40,21 @@ def test_bfloat16_becomes_float32_only_where_a_processor_trains_and_lacks_it(
     assert settle_precision(wanted, on_cpu) == settled
 
 
+@pytest.mark.parametrize(
+    ("wanted", "there", "settled"),
+    [("bfloat16", True, "bfloat16"), ("bfloat16", False, "float32"), ("float16", False, "float16"), ("float32", False, "float32")],
+)
+def test_a_gpu_that_emulates_bfloat16_computes_in_float32(
+    wanted: Precision, there: bool, settled: Precision, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A T4 answers yes where emulation counts, so that the question must leave it out."""
+    with_bfloat16(monkeypatch, False)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation=True: including_emulation or there)
+    assert settle_precision(wanted, on_cpu=False) == settled
+    assert in_float32_instead("The training", on_cpu=False).startswith("This GPU has no products in bfloat16")
+
+
 @on_a_cpu
 def test_a_processor_without_bfloat16_trains_as_in_float32_and_says_so(
     make_recipe: Callable[..., Recipe], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -48,7 +63,7 @@ def test_a_processor_without_bfloat16_trains_as_in_float32_and_says_so(
     runs = {wanted: RunFolder(tmp_path / wanted) for wanted in ("float32", "bfloat16")}
     for wanted, run in runs.items():
         train(make_recipe(updates=3, precision=wanted), run.path)
-        assert (in_float32_instead("The training") in capsys.readouterr().out) is (wanted == "bfloat16")
+        assert (in_float32_instead("The training", on_cpu=True) in capsys.readouterr().out) is (wanted == "bfloat16")
         assert read_json(run.training)["precision"] == "float32"
     ours, theirs = (load_file(run.averaged / "model.safetensors") for run in runs.values())
     assert ours.keys() == theirs.keys() and all(torch.equal(ours[name], theirs[name]) for name in ours)

@@ -200,7 +200,7 @@ def _uses() -> dict[str, str]:
     on_cpu = device.type == "cpu"
     bfloat16 = "bfloat16 (computed in float32 here)" if emulates_bfloat16(on_cpu) else "bfloat16"
     precisions = ["float32", bfloat16] if on_cpu else ["float32", bfloat16, "float16"]
-    types = _packed_types() if on_cpu else precisions
+    types = _packed_types() if on_cpu else ["float32", "bfloat16", "float16"]
     default = "weights packed in float32" if on_cpu else "in the type that the model holds"
     cache = os.environ.get(CACHE)
     return {

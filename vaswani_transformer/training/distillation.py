@@ -133,12 +133,13 @@ def distillation_facts(run: RunFolder) -> dict[str, Any]:
 
 
 def _on_this_machine(recipe: Recipe) -> tuple[Recipe, DistillationSettings]:
-    """The recipe, and what it says of the teacher: in float32 where it says bfloat16 and this processor has none, which is told."""
+    """The recipe, and what it says of the teacher: in float32 where it says bfloat16 and this machine would emulate it, which is told."""
     settings = recipe.data.distillation
     assert settings is not None
-    if settings.dtype == "bfloat16" and emulates_bfloat16(processes().device.type == "cpu"):
+    on_cpu = processes().device.type == "cpu"
+    if settings.dtype == "bfloat16" and emulates_bfloat16(on_cpu):
         if processes().is_main_process:
-            print(in_float32_instead("The teacher"), flush=True)
+            print(in_float32_instead("The teacher", on_cpu), flush=True)
         settings = replace(settings, dtype="float32")
         recipe = replace(recipe, data=replace(recipe.data, distillation=settings))
     return recipe, settings

@@ -446,7 +446,7 @@ def build_accelerator(recipe: Recipe, run: RunFolder) -> Accelerator:
         ],
     )
     if precision != recipe.training.precision:
-        accelerator.print(in_float32_instead("The training"))
+        accelerator.print(in_float32_instead("The training", on_cpu))
     accelerator.gradient_accumulation_steps = 1  # whatever the launcher's configuration says
     if recipe.training.trackers:
         accelerator.init_trackers(recipe.name, config={"recipe": recipe.to_yaml()})
