@@ -45,6 +45,16 @@ def test_two_files_become_a_recipe_with_sets_of_its_own(tmp_path: Path) -> None:
     assert found.pairs == 278
 
 
+def test_two_files_of_one_language_keep_their_sides_apart(tmp_path: Path) -> None:
+    write_lines(tmp_path, "a", PAIRS)
+    for name, code in (("complex", "en"), ("simple", "de")):
+        (tmp_path / f"{name}.en.gz").write_bytes((tmp_path / f"a.{code}.gz").read_bytes())
+    path, _, _ = write_new_recipe("my", Files("complex.en.gz", "simple.en.gz"), folder=tmp_path)
+    validation = load_recipe(path).data.validation
+    assert validation == LinesCorpus(source="my.validation.source.en", target="my.validation.target.en")
+    assert set(zip(lines_of(tmp_path / validation.source), lines_of(tmp_path / validation.target), strict=True)) <= set(PAIRS)
+
+
 def test_given_sets_are_taken_and_kept_out_of_training(tmp_path: Path) -> None:
     train = write_lines(tmp_path, "a", PAIRS)
     dev, test = write_lines(tmp_path, "dev", PAIRS[:20]), write_lines(tmp_path, "test", PAIRS[20:30])
@@ -135,13 +145,19 @@ def test_a_set_without_its_other_file_is_told_by_its_own_option(tmp_path: Path, 
 def test_two_files_lead_to_a_model_that_taught_itself_and_translates(tmp_path: Path, run_python: Callable[..., None]) -> None:
     write_lines(tmp_path, "a", PAIRS)
     run_python(tmp_path, "-m", "vaswani_transformer", "new", "my", "--source", "a.en.gz", "--target", "a.de.gz")
-    small = ["updates=4", "checkpoint_every=2", "validate_every=4", "average_checkpoints=2", "precision=float32"]
-    settings = [word for setting in small for word in ("--set", f"training.{setting}")]
-    run_python(tmp_path, "-m", "vaswani_transformer", "train", "my.yaml", *settings)
-    teacher = [word for setting in ("num_beams=1", "best=1", "closest=false") for word in ("--set", f"data.distillation.{setting}")]
-    run_python(
-        tmp_path, "-m", "vaswani_transformer", "train", "my_distilled.yaml", *settings, *teacher, "--set", "training.warmup_updates=2"
-    )
+    short = _settings(
+        "batching.source_tokens=512", "batching.target_tokens=512", "batching.micro_batches=2",
+        "training.updates=60", "training.warmup_updates=20", "training.learning_rate_scale=1",
+        "training.checkpoint_every=30", "training.validate_every=60", "training.precision=float32",
+    )  # fmt: skip
+    small = _settings("model.d_model=32", "model.encoder_layers=1", "model.decoder_layers=1", "model.dropout=0")
+    run_python(tmp_path, "-m", "vaswani_transformer", "train", "my.yaml", *short, *small)
+    teacher = _settings(*(f"data.distillation.{setting}" for setting in ("num_beams=1", "best=1", "closest=false")))
+    run_python(tmp_path, "-m", "vaswani_transformer", "train", "my_distilled.yaml", *short, *teacher)
     (tmp_path / "in.txt").write_text("The dog sleeps.\n", encoding="utf-8")
     run_python(tmp_path, "-m", "vaswani_transformer", "translate", "runs/my_distilled/averaged", "--input", "in.txt", "--output", "out.txt")
-    assert len((tmp_path / "out.txt").read_text(encoding="utf-8").splitlines()) == 1
+    assert [bool(line.strip()) for line in (tmp_path / "out.txt").read_text(encoding="utf-8").splitlines()] == [True]
+
+
+def _settings(*settings: str) -> list[str]:
+    return [word for setting in settings for word in ("--set", setting)]

@@ -181,7 +181,8 @@ def write_new_recipe(
     others = (("validation", validation, "--dev-target"), ("test", test, "--test-target"))
     given = {part: files.as_tree(f"{option}, the file of the other") for part, files, option in others if files is not None}
     missing = [part for part in ("validation", "test") if part not in given]
-    written = {part: tuple(f"{name}.{part}.{language}" for language in pair) for part in missing}
+    endings = pair if source != target else (f"source.{source}", f"target.{target}")  # as of plain and complicated English
+    written = {part: tuple(f"{name}.{part}.{ending}" for ending in endings) for part in missing}
     path, distilled = folder / f"{name}.yaml", folder / f"{name}_distilled.yaml"
     _refuse_to_replace(path, *(folder / file for files in written.values() for file in files))
     corpus, known = parse_corpus(tree), [parse_corpus(tree) for tree in given.values()]

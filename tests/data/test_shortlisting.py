@@ -117,6 +117,16 @@ def test_a_crash_leaves_the_folder_as_it_was(run: RunFolder, monkeypatch: pytest
     assert {file.name: file.read_bytes() for file in run.averaged.iterdir()} == before
 
 
+def test_a_pair_with_an_empty_side_is_none(run: RunFolder) -> None:
+    blank = [SentencePair("", "", "train.en", 5), SentencePair("A man.", " ", "train.en", 6)]
+    make_shortlist(run.averaged, [*PAIRS, *blank], ("en", "de"))
+    assert Shortlist.read(run.averaged / SHORTLIST_FILE).facts["sentence_pairs"] == "4"
+    before = (run.averaged / SHORTLIST_FILE).read_bytes()
+    with pytest.raises(ValueError, match="no sentence pair with text on both sides"):
+        make_shortlist(run.averaged, blank, ("en", "de"))
+    assert (run.averaged / SHORTLIST_FILE).read_bytes() == before
+
+
 def test_what_cannot_be_learned_is_refused(run: RunFolder, tokenizer: PreTrainedTokenizerBase) -> None:
     with pytest.raises(ValueError, match="best = 0"):
         make_shortlist(run.path, best=0)

@@ -7,8 +7,10 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from vaswani_transformer.data.shortlisting import save_shortlist
 from vaswani_transformer.files.checksums import find_damage, write_checksums
 from vaswani_transformer.files.json_files import read_json, write_json
+from vaswani_transformer.shortlist import SHORTLIST_FILE, Shortlist
 from vaswani_transformer.training.averaging import average_checkpoints
 
 
@@ -31,6 +33,24 @@ def test_the_mean_by_hand(tmp_path: Path) -> None:
     assert {name: tensor.tolist() for name, tensor in averaged.items()} == {"a": [3.0, 2.0], "b": [[3.0]]}
     assert read_json(tmp_path / "averaged" / "config.json") == {"transformers_version": "step-3"}
     assert find_damage(tmp_path / "averaged", ["model.safetensors", "config.json"]) is None
+
+
+def test_a_shortlist_stays_when_training_goes_on(tmp_path: Path) -> None:
+    checkpoint, averaged = _checkpoint(tmp_path / "step-1", a=torch.tensor([1.0])), tmp_path / "averaged"
+    write_json(checkpoint / "generation_config.json", {"num_beams": 4})
+    write_checksums(checkpoint)
+    average_checkpoints([checkpoint], averaged)
+    shortlist = Shortlist(torch.tensor([[1]]), torch.tensor([1]), 2)
+    for use in (False, True):
+        save_shortlist(averaged, shortlist, use)
+        average_checkpoints([checkpoint], averaged)
+        assert (averaged / SHORTLIST_FILE).read_bytes() == shortlist.to_bytes()
+        settings = read_json(averaged / "generation_config.json")
+        assert settings["num_beams"] == 4 and settings.get("shortlist", False) is use
+        assert find_damage(averaged, [SHORTLIST_FILE]) is None
+    (averaged / SHORTLIST_FILE).write_bytes(b"other")
+    with pytest.raises(ValueError, match="make the shortlist anew"):
+        average_checkpoints([checkpoint], averaged)
 
 
 def test_sums_do_not_round_in_float32(tmp_path: Path) -> None:

@@ -20,13 +20,15 @@ from transformers import MarianMTModel, PreTrainedTokenizerBase, PreTrainedToken
 from tests.training.conftest import SOURCE, TARGET
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 from vaswani_transformer.data.bpe import train_tokenizer
+from vaswani_transformer.data.shortlisting import make_shortlist
+from vaswani_transformer.data.sources.corpus import SentencePair
 from vaswani_transformer.files.checksums import file_sha256
 from vaswani_transformer.files.json_files import read_json, write_json
-from vaswani_transformer.recipe import DistillationSettings, Recipe
+from vaswani_transformer.recipe import DistillationSettings, Recipe, load_recipe
 from vaswani_transformer.run_folder import RunFolder
 from vaswani_transformer.training import distillation, rehearsal
 from vaswani_transformer.training.distillation import distill, time_teacher
-from vaswani_transformer.training.engine import train
+from vaswani_transformer.training.engine import train, translate_sources
 from vaswani_transformer.training.preparation import claim_run_folder, open_prepared_data, prepare_data
 from vaswani_transformer.training.rehearsal import describe, rehearse
 from vaswani_transformer.translation.job import JobSettings
@@ -217,6 +219,7 @@ def test_a_kill_at_any_place_loses_nothing(taught: MakeRecipe, tmp_path: Path, m
     assert ended.stdout.split() == [str(int(signal.SIGKILL))] * len(places), ended.stdout + ended.stderr
     distilled(recipe, killed)
     assert content(killed.distilled) == content(undisturbed.distilled)
+    assert not killed.distilling.exists()
     assert not [file for file in killed.path.rglob("*") if "unfinished" in file.name or file.name.endswith(".partial")]
 
 
@@ -272,12 +275,47 @@ def test_sources_that_cannot_be_translated_are_counted(taught: MakeRecipe, run: 
         distilled(taught(max_source_tokens=1), RunFolder(tmp_path / "none"))
 
 
-def test_a_teacher_that_changed_translates_again_unless_training_has_begun(taught: MakeRecipe, run: RunFolder, teacher: Path) -> None:
+def test_a_teacher_that_writes_nothing_is_told(taught: MakeRecipe, run: RunFolder, teacher: Path) -> None:
+    settings = read_json(teacher / "generation_config.json")
+    size = read_json(teacher / "config.json")["vocab_size"]
+    silent = [token for token in range(size) if token != settings["eos_token_id"]]
+    write_json(teacher / "generation_config.json", {**settings, "suppress_tokens": silent})
+    with pytest.raises(ValueError, match="translated none of 60 training sources"):
+        distilled(taught(best=2), run)
+
+
+def test_whoever_trains_chooses_the_micro_batches_and_not_who_translated(taught: MakeRecipe, run: RunFolder) -> None:
+    recipe = taught({"updates": 1, "batching": {"micro_batches": None}})
+    translate_sources(recipe, run)
+    translated = content(run.distilled)
+    assert train(replace(recipe, batching=replace(recipe.batching, micro_batches=2)), run)
+    assert content(run.distilled) == translated
+    assert load_recipe(run.recipe, in_run_folder=True).batching.micro_batches == 2
+    translate_sources(recipe, run)  # what the training has chosen stays
+    assert load_recipe(run.recipe, in_run_folder=True).batching.micro_batches == 2
+
+
+def test_a_shortlist_makes_another_teacher_only_where_its_search_uses_it(taught: MakeRecipe, run: RunFolder, teacher: Path) -> None:
+    recipe = taught({"updates": 1})
+    assert train(recipe, run)
+    languages, pairs = ("en", "de"), [SentencePair("The dog.", "Der Hund.", "train.en", 1)]
+    make_shortlist(teacher, pairs, languages)
+    assert train(replace(recipe, training=replace(recipe.training, updates=2)), run)
+    make_shortlist(teacher, pairs, languages, use=True)
+    with pytest.raises(ValueError, match="is another one than that whose translations"):
+        train(recipe, run)
+
+
+def test_a_teacher_that_changed_translates_again_unless_training_has_begun(
+    taught: MakeRecipe, run: RunFolder, teacher: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     recipe = taught({"updates": 4})
     before = distilled(recipe, run)
     prepare_data(recipe, run)
+    assert "translates again" not in capsys.readouterr().out
     write_teacher(teacher, seed=1)
     assert distilled(recipe, run) != before
+    assert f"The teacher {teacher} has changed" in capsys.readouterr().out
     train(recipe, run)
     write_teacher(teacher, seed=2)
     with pytest.raises(ValueError, match="is another one than that whose translations"):
@@ -350,7 +388,7 @@ def test_several_target_languages_have_a_file_each(make_recipe: MakeRecipe, run:
     model, tokenizer, _ = load_engine(str(teacher))
     for language, found in (("de", [target for _, target in german]), ("fr", french)):
         expected = translate(model, tokenizer, sources_of(corpus), target_language=language)
-        assert found == [" ".join(text.splitlines()) for text in expected]
+        assert found == [" ".join(text.splitlines()) for text in expected if text.strip()] and len(found) > 40
     assert prepare_data(recipe, run).train.target_languages == ["de", "fr"]
 
 
@@ -364,7 +402,9 @@ def test_a_language_without_a_pair_left_is_no_mistake(make_recipe: MakeRecipe, r
     }  # fmt: skip
     recipe = make_recipe(fine={"data": data, "target_language": "mul"})
     german = distilled(recipe, run)
-    assert len(german) == len(sources_of(corpus))
+    model, tokenizer, _ = load_engine(str(teacher))
+    expected = translate(model, tokenizer, sources_of(corpus), target_language="de")
+    assert len(german) == sum(bool(text.strip()) for text in expected)
     assert 0 < len(prepare_data(recipe, run).train) <= len(german)
 
 

@@ -1,7 +1,9 @@
 """Learn a vocabulary shortlist from a model's training pairs, measure what it covers, and put it beside the weights."""
 
+import shutil
 import tempfile
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,7 +12,7 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from ..files.atomic_folder import changed_folder
-from ..files.checksums import CHECKSUMS, write_checksums
+from ..files.checksums import CHECKSUMS, find_damage, write_checksums
 from ..files.json_files import read_json, write_json
 from ..recipe import load_recipe
 from ..run_folder import RunFolder
@@ -26,6 +28,7 @@ BEST = 100
 FREQUENT = 100
 """Target tokens that every translation may hold."""
 _LONGEST = 1024
+_SETTINGS = "generation_config.json"
 
 
 class Coverage(NamedTuple):
@@ -80,8 +83,13 @@ def make_shortlist(
             raise FileNotFoundError(f"There is no averaged checkpoint {place}; finish the training of this run first.")
     checkpoint = load_checkpoint(place, torch.float32, only_ours=True)
     if pairs is not None:
+        whole = (pair for pair in pairs if pair.source.strip() and pair.target.strip())
+        if (first := next(whole, None)) is None:
+            raise ValueError("There is no sentence pair with text on both sides to learn a shortlist from; check the files.")
         with tempfile.TemporaryDirectory() as scratch:
-            corpus = encode_corpus(pairs, checkpoint.tokenizer, Path(scratch) / "pairs", max_tokens=_LONGEST, progress=progress)
+            corpus = encode_corpus(
+                chain([first], whole), checkpoint.tokenizer, Path(scratch) / "pairs", max_tokens=_LONGEST, progress=progress
+            )
             found = learn_shortlist(checkpoint, corpus, languages, best=best, frequent=frequent, progress=progress)
         covered = None
     else:
@@ -147,11 +155,30 @@ def save_shortlist(folder: Path, shortlist: Shortlist, use: bool = False) -> Non
     with changed_folder(folder) as unfinished:
         (unfinished / SHORTLIST_FILE).write_bytes(shortlist.to_bytes())
         if use:
-            settings = unfinished / "generation_config.json"
-            # Under this mark, transformers would drop the settings that are not its own
-            write_json(settings, {**read_json(settings), "_from_model_config": False, "shortlist": True})
+            _use_shortlist(unfinished)
         if (folder / CHECKSUMS).is_file():
             write_checksums(unfinished)
+
+
+def keep_shortlist(before: Path, folder: Path) -> None:
+    """Give `folder` the shortlist of `before`, an earlier model of the same tokenizer, and its use by every search, if that has them.
+
+    Raises:
+        ValueError: the file is damaged.
+    """
+    if not (before / SHORTLIST_FILE).is_file():
+        return
+    if (before / CHECKSUMS).is_file() and (damage := find_damage(before, [SHORTLIST_FILE])):
+        raise ValueError(f"{damage}; delete {before / SHORTLIST_FILE}, run the same command again, and make the shortlist anew.")
+    shutil.copyfile(before / SHORTLIST_FILE, folder / SHORTLIST_FILE)
+    if read_json(before / _SETTINGS).get("shortlist"):
+        _use_shortlist(folder)
+
+
+def _use_shortlist(folder: Path) -> None:
+    settings = folder / _SETTINGS
+    # Under this mark, transformers would drop the settings that are not its own
+    write_json(settings, {**read_json(settings), "_from_model_config": False, "shortlist": True})
 
 
 def _control_ids(tokenizer: PreTrainedTokenizerBase) -> set[int]:

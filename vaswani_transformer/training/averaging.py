@@ -10,6 +10,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from ..configuration_vaswani import VaswaniConfig
+from ..data.shortlisting import keep_shortlist
 from ..files.atomic_folder import atomic_folder
 from ..files.checksums import CHECKSUMS, find_damage, write_checksums
 from ..files.json_files import read_json
@@ -21,6 +22,8 @@ _NO_PART_OF_THE_FUNCTION = ("transformers_version", "_name_or_path", "dropout", 
 
 def average_checkpoints(checkpoints: Sequence[Path], output: Path) -> None:
     """Write the model folder `output`: weights are the mean of `checkpoints`, every other file comes from the last of them.
+
+    A shortlist that `output` already had stays, since it depends on the vocabulary and the training pairs alone.
 
     Sums are float64, and only one tensor of one checkpoint is in memory beside them. The file's bytes depend on the weights alone.
 
@@ -44,6 +47,7 @@ def average_checkpoints(checkpoints: Sequence[Path], output: Path) -> None:
             if file.is_file() and file.name not in (_WEIGHTS, CHECKSUMS):
                 shutil.copyfile(file, unfinished / file.name)
         save_file(averaged, unfinished / _WEIGHTS, metadata={"format": "pt"})
+        keep_shortlist(output, unfinished)
         write_checksums(unfinished)
 
 

@@ -37,6 +37,7 @@ from ..files.json_files import read_json, write_json
 from ..languages import language_prefix, target_languages
 from ..recipe import DistillationSettings, Recipe, load_recipe
 from ..run_folder import RunFolder
+from ..shortlist import SHORTLIST_FILE
 from ..translation.job import JobSettings, translate_file
 from ..translation.loading import Engine, folder_sha256, load_engine
 from ..translation.processes import processes, share
@@ -70,7 +71,11 @@ def distill(recipe: Recipe, run: RunFolder, *, progress: bool = True) -> None:
         KeyboardInterrupt: Ctrl-C or SIGTERM; what has been translated is safe.
     """
     is_main = processes().is_main_process
-    if recipe.data.distillation is None or not share(is_main and not _is_there(recipe, run)):
+    if recipe.data.distillation is None:
+        return
+    if is_there := is_main and _is_there(recipe, run):
+        discard(run.distilling)  # a kill may have left it
+    if not share(is_main and not is_there):
         return
     recipe, settings = _on_this_machine(recipe)
     engine = load_engine(settings.teacher, dtype=settings.dtype)
@@ -159,13 +164,14 @@ def _is_there(recipe: Recipe, run: RunFolder) -> bool:
             f"{run.distilled} holds translations by {facts['teacher']}, and {teacher} is no folder that could show it is the same one; "
             "name the former, or choose another run folder."
         )
-    if not teacher.is_dir() or _identity(folder_sha256(teacher)) == facts["teacher_sha256"]:
+    if not teacher.is_dir() or _is_same_teacher(teacher, facts["teacher_sha256"]):
         return True
     if newest_state(run.state):
         raise ValueError(
             f"The teacher {teacher} is another one than that whose translations the training in {run.path} began with; put it back, or "
             "choose another run folder."
         )
+    print(f"The teacher {teacher} has changed since it made the translations in {run.distilled}; it translates again.", flush=True)
     # `distilled` last: while it is there, the change is still found, even after a kill
     write_json(run.cleaning, {"file_hashes": hashes})
     for made_of_it in (run.tokenizer, run.encoded, run.initial, run.distilled):
@@ -179,7 +185,7 @@ def _facts(recipe: Recipe, engine: Engine) -> dict[str, Any]:
     assert settings is not None
     return {
         "teacher": settings.teacher,
-        "teacher_sha256": _identity(engine.identity["model"]),
+        "teacher_sha256": _identity(engine.identity["model"], bool(getattr(engine.model.generation_config, "shortlist", False))),
         "search": decoding_settings(engine.model, _search(settings, engine.model)),
         "dtype": settings.dtype,
         "batch_tokens": settings.batch_tokens,
@@ -187,9 +193,17 @@ def _facts(recipe: Recipe, engine: Engine) -> dict[str, Any]:
     }
 
 
-def _identity(hashes: Mapping[str, str]) -> dict[str, str]:
-    """The hashes of what a teacher's words depend on: not of code, since only installed code runs, nor of its scores."""
-    return {name: digest for name, digest in hashes.items() if not name.endswith(".py") and name not in _NOT_DECISIVE}
+def _is_same_teacher(teacher: Path, hashes: Mapping[str, str]) -> bool:
+    """Whether the folder `teacher` writes the same words as when its files had `hashes`."""
+    settings = teacher / "generation_config.json"
+    uses_shortlist = settings.is_file() and bool(read_json(settings).get("shortlist"))
+    return _identity(folder_sha256(teacher), uses_shortlist) == _identity(hashes, uses_shortlist)
+
+
+def _identity(hashes: Mapping[str, str], uses_shortlist: bool) -> dict[str, str]:
+    """The hashes of what a teacher's words depend on: not of code, since only installed code runs, nor of what its search does not use."""
+    idle = _NOT_DECISIVE if uses_shortlist else (*_NOT_DECISIVE, SHORTLIST_FILE)
+    return {name: digest for name, digest in hashes.items() if not name.endswith(".py") and name not in idle}
 
 
 def _search(settings: DistillationSettings, model: Any) -> dict[str, Any]:
@@ -320,7 +334,7 @@ def _chosen(lines: Sequence[str], closest: bool, tokenizer: str) -> list[list[tu
     for line in lines:
         record = json.loads(line)
         entries = record.get("translations", [record])
-        candidates = [] if "error" in record else [entry["translation"] for entry in entries]
+        candidates = [] if "error" in record else [entry["translation"] for entry in entries if entry["translation"].strip()]
         if closest and candidates:
             candidates = [max(candidates, key=lambda text: metric.sentence_score(text, [record["reference"]]).score)]
         chosen.append([(_one_line(record["text"]), _one_line(text)) for text in candidates])

@@ -121,7 +121,7 @@ def translate_sources(recipe: Recipe, run: RunFolder) -> None:
     with Watch(accelerator), sole_training(run) if accelerator.is_main_process else nullcontext():
         with accelerator.main_process_first():
             if accelerator.is_main_process:
-                claim_run_folder(recipe, run, accelerator.num_processes)
+                claim_run_folder(recipe, run, ranks=None)
         distill(recipe, run)
         _end(accelerator)
 

@@ -74,21 +74,24 @@ def sole_training(run: RunFolder) -> Iterator[None]:
         yield
 
 
-def settle_micro_batches(recipe: Recipe, run: RunFolder, ranks: int) -> Recipe:
-    """The recipe with `batching.micro_batches`; if it sets none, the number that the run started with, else one for each rank."""
+def settle_micro_batches(recipe: Recipe, run: RunFolder, ranks: int | None) -> Recipe:
+    """The recipe with `batching.micro_batches`; if it sets none, the number that the run started with, else one for each rank.
+
+    Without `ranks`, which is before any training, the number may stay open.
+    """
     if recipe.batching.micro_batches is not None:
         return recipe
     begun = load_recipe(run.recipe, in_run_folder=True).batching.micro_batches if run.recipe.exists() else None
     return replace(recipe, batching=replace(recipe.batching, micro_batches=begun or ranks))
 
 
-def claim_run_folder(recipe: Recipe, run: RunFolder, ranks: int = 1) -> None:
+def claim_run_folder(recipe: Recipe, run: RunFolder, ranks: int | None = 1) -> None:
     """Write the resolved recipe into the run folder, unless it holds another run; remove what a crash left in it.
 
     Args:
         recipe: as the user wrote it.
         run: the folder of a new run, or of one to resume.
-        ranks: how many processes train.
+        ranks: how many processes train; None if nobody does yet.
 
     Raises:
         ValueError: the folder's recipe differs in a setting that decides the outcome; the sentence names these settings.
@@ -100,6 +103,8 @@ def claim_run_folder(recipe: Recipe, run: RunFolder, ranks: int = 1) -> None:
             _flat(yaml.safe_load(version))
             for version in (load_recipe(run.recipe, in_run_folder=True).to_yaml(), text)
         )
+        if before["batching.micro_batches"] is None:  # only translated so far, so the first training decides
+            del before["batching.micro_batches"], now["batching.micro_batches"]
         keys = [key for key in sorted(before.keys() | now.keys()) if not _is_free(key) and before.get(key) != now.get(key)]
         if keys:
             changes = ", ".join(f"`{key}` ({before.get(key)} there, {now.get(key)} now)" for key in keys)
