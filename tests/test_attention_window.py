@@ -290,6 +290,16 @@ def test_masks_and_caches_that_hide_distances_are_refused() -> None:
         model.generate(SOURCES, attention_mask=MASK, cache_implementation="static", max_new_tokens=3)
 
 
-def test_a_window_has_one_position_at_least() -> None:
+def test_additive_scores_are_computed_whatever_the_configuration_names() -> None:
+    model = tiny_model(attention_score="additive")
+    expected = logits_of(model)
+    model.config._attn_implementation = "sdpa"  # nobody checks this, and dot products would be other scores
+    assert torch.equal(logits_of(model), expected)
+
+
+def test_a_window_has_one_position_at_least(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="`attention_window` must be at least 1, not 0"):
         VaswaniConfig(attention_window=0)
+    tiny_model().save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match="`attention_window` must be at least 1, not -3"):
+        Model.from_pretrained(tmp_path, attention_window=-3)

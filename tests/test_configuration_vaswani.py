@@ -102,6 +102,7 @@ def test_a_loaded_configuration_names_no_pipeline_that_needs_trust(tmp_path: Pat
         ),
         ({"dropout": 1.0}, "`dropout` is a probability below 1, not 1.0"),
         ({"attention_dropout": -0.1}, "`attention_dropout` is a probability below 1, not -0.1"),
+        ({"problem_type": "labels"}, "`problem_type` is 'labels'; it is one of regression, single_label_classification"),
         ({"layer_norm_eps": 0.0}, "`layer_norm_eps` must be above 0"),
         ({"position_offset": -1}, "`position_offset` must be at least 0"),
         ({"pad_token_id": 37_000}, "`pad_token_id` is 37000, but the vocabulary has the ids 0 to 36999"),

@@ -99,6 +99,18 @@ def test_a_translators_encoder_loads_into_any_of_them(settings: dict[str, Any], 
     assert translator.config.is_encoder_decoder
 
 
+def test_the_map_of_the_other_classifier_is_told(tmp_path: Path, heard: pytest.LogCaptureFixture) -> None:
+    kinds = VaswaniForSequenceClassification, VaswaniForTokenClassification
+    for kind, other, meant in zip(kinds, kinds[::-1], ("whole texts", "tokens"), strict=True):
+        made(kind).save_pretrained(tmp_path / kind.__name__)
+        heard.clear()
+        kind.from_pretrained(tmp_path / kind.__name__)
+        VaswaniForMaskedLM.from_pretrained(tmp_path / kind.__name__)
+        assert "takes the map to classes" not in heard.text
+        other.from_pretrained(tmp_path / kind.__name__)
+        assert f"{other.__name__} takes the map to classes of a {kind.__name__}, which was trained for {meant}; train it" in heard.text
+
+
 @pytest.mark.parametrize("kind", HEADS)
 def test_the_auto_classes_find_them(kind: type[Any], tmp_path: Path) -> None:
     model = made(kind)
@@ -432,6 +444,9 @@ LABELS = torch.tensor([2, 0, 1])
         (0, {"labels": torch.tensor([2, 0, 3])}, "`labels` has 3, which is outside of 0 to 2; labels are numbered from 0"),
         (0, {"labels": torch.tensor([2, 0])}, r"shape \(2,\), and single_label_classification with 3 texts .* needs \(3,\)"),
         (0, {"labels": torch.tensor([[1, 0, 0]] * 3)}, r"shape \(3, 3\), and single_label_classification"),
+        (0, {"labels": torch.tensor([[1.0, 0, -100]] * 3)}, "`labels` has -100.0, and each class of a text has a label between 0"),
+        (0, {"labels": torch.tensor([[1.0, 0, float("nan")]] * 3)}, "`labels` has nan"),
+        (0, {"input_ids": IDS[0], "attention_mask": None}, r"texts have the shape \(5,\), and a batch has two dimensions"),
         (0, {"labels": torch.tensor([0.0, 1.0, 0.0])}, r"shape \(3,\), and multi_label_classification .* needs \(3, 3\)"),
         (1, {"labels": LABELS}, r"shape \(3,\) and the tokens \(3, 5\); each token needs a label"),
         (1, {"labels": torch.full((3, 5), 7)}, "`labels` has 7, which is outside of 0 to 2"),

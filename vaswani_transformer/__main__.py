@@ -75,7 +75,7 @@ class OneLineErrors(TyperGroup):
             sentence = error.format_message().replace("Value error, ", "")  # a remark of pydantic's
             stop = "" if sentence.endswith((".", "?", ")")) else "."
             status = _tell(f"{sentence}{stop} `{command} --help` tells more.", error.exit_code)
-        except _USERS as error:
+        except _users() as error:
             if isinstance(error, ImportError) and (error.name or "").startswith(__package__):
                 raise
             status = _tell(str(error) or type(error).__name__, 1)
@@ -84,6 +84,15 @@ class OneLineErrors(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:
         """In the order of the story."""
         return list(VERBS)
+
+
+def _users() -> tuple[type[Exception], ...]:
+    """And, if anything has imported it, which takes longer than `--help`, the error for a config.json with a setting of a wrong kind."""
+    if "huggingface_hub.errors" not in sys.modules:
+        return _USERS
+    from huggingface_hub.errors import StrictDataclassError
+
+    return (*_USERS, StrictDataclassError)
 
 
 @contextmanager

@@ -43,6 +43,9 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 ENCODER = "VaswaniEncoderModel"
 
+PROBLEM_TYPES = ("regression", "single_label_classification", "multi_label_classification")
+"""What labels of whole texts may be, by transformers' names."""
+
 TASKS_IN_FOLDER = {
     "AutoModelForTextEncoding": f"modeling_tasks.{ENCODER}",
     "AutoModelForMaskedLM": "modeling_tasks.VaswaniForMaskedLM",
@@ -264,6 +267,8 @@ class VaswaniConfig(PreTrainedConfig):
         for name in ("dropout", "attention_dropout", "activation_dropout", "classifier_dropout"):
             if not 0 <= (getattr(self, name) or 0) < 1:
                 raise ValueError(f"`{name}` is a probability below 1, not {getattr(self, name)}.")
+        if self.problem_type not in (None, *PROBLEM_TYPES):
+            raise ValueError(f"`problem_type` is {self.problem_type!r}; it is one of {', '.join(PROBLEM_TYPES)}, or None.")
         if not self.layer_norm_eps > 0:
             raise ValueError(f"`layer_norm_eps` must be above 0, not {self.layer_norm_eps}.")
         if self.position_offset < 0:

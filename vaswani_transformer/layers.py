@@ -168,8 +168,9 @@ def scaled_dot_product_attention(
 
 
 def attention_implementation(config: VaswaniConfig, asked: Mapping[str, Any]) -> str:
-    """The name of the attention function: `"eager"` where the weights are `asked` for, since no other function returns them."""
-    return "eager" if asked.get("output_attentions", config.output_attentions) else config._attn_implementation
+    """The name of the attention function: `"eager"` for additive scores, and where the weights are `asked` for, which only it knows."""
+    needs_eager = asked.get("output_attentions", config.output_attentions) or config.attention_score == "additive"
+    return "eager" if needs_eager else config._attn_implementation
 
 
 class VaswaniAttention(nn.Module):

@@ -8,6 +8,7 @@ Shapes: B texts, S positions, D = d_model, C classes.
 """
 
 import re
+from collections.abc import Collection
 from typing import Any
 
 import torch
@@ -46,7 +47,19 @@ class OnEncoder(VaswaniPreTrainedModel):
         """transformers calls this once the weights are loaded, before it reports what it missed and what it did not expect."""
         if any(re.match(r"(model\.)?decoder\.", name) for name in loading_info.unexpected_keys):
             logger.warning(f"{type(self).__name__} uses the encoder of this translator; the weights of the decoder are left out.")
+        self._warn_of_the_head_of_another(loading_info.missing_keys)
         super()._adjust_missing_and_unexpected_keys(loading_info)
+
+    def _warn_of_the_head_of_another(self, missing: Collection[str]) -> None:
+        """The maps of both classifiers have one name and one shape, so that each loads where it means nothing."""
+        own = {kind.__name__ for kind in type(self).__mro__}
+        others = {"VaswaniForSequenceClassification", "VaswaniForTokenClassification"}
+        trained = others.intersection(self.config.architectures or ()) - own
+        if trained and own & others and "classifier.weight" not in missing:
+            logger.warning(
+                f"{type(self).__name__} takes the map to classes of a {trained.pop()}, which was trained for "
+                f"{'tokens' if 'VaswaniForSequenceClassification' in own else 'whole texts'}; train it, or load the model as what it is."
+            )
 
 
 class VaswaniEncoderModel(OnEncoder):

@@ -78,6 +78,11 @@ class VaswaniPreTrainedModel(PreTrainedModel):
     _supports_flex_attn = True
     _can_compile_fullgraph = True
 
+    def __init__(self, config: VaswaniConfig, *args: Any, **kwargs: Any) -> None:
+        # `from_pretrained` sets what it is asked for once the configuration has checked itself
+        config.validate_architecture()
+        super().__init__(config, *args, **kwargs)
+
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
         """Embeddings and softmax with deviation D^-0.5, for variance 1 once scaled; Xavier elsewhere.

@@ -35,6 +35,8 @@ def check_texts(texts: torch.Tensor | None, attention_mask: torch.Tensor | None)
     """
     if texts is None or texts.device.type != "cpu" or torch.compiler.is_compiling() or torch.jit.is_tracing():
         return
+    if texts.ndim < 2:
+        raise ValueError(f"The texts have the shape {tuple(texts.shape)}, and a batch has two dimensions or more; add one with `[None]`.")
     if attention_mask is None:
         empty = [] if texts.shape[1] else [0]
     elif attention_mask.shape != texts.shape[:2]:
@@ -73,6 +75,8 @@ def fitting_labels(labels: torch.Tensor, logits: torch.Tensor, problem: str) -> 
             "for another problem, set `problem_type` in the configuration."
         )
     if problem != "single_label_classification":
+        if problem == "multi_label_classification":
+            check_shares(labels)
         labels = labels.to(logits.device, logits.dtype)
         return labels.unsqueeze(1) if one_a_text else labels
     if labels.is_floating_point():
@@ -105,6 +109,14 @@ def check_classes(labels: torch.Tensor, classes: int) -> None:
     """Raise a `ValueError` for a label that is neither one of 0 to `classes` - 1 nor -100."""
     remedy = "labels are numbered from 0, `num_labels` says how many there are, and -100 marks what is not to be predicted"
     check_ids(labels.masked_fill(labels == -100, 0), classes, "`labels` has", remedy)
+
+
+def check_shares(labels: torch.Tensor) -> None:
+    """Raise a `ValueError` for a label outside of 0 to 1, where a text has several. Only on the CPU, where it needs no synchronisation."""
+    if labels.device.type != "cpu" or torch.compiler.is_compiling() or torch.jit.is_tracing():
+        return
+    if (wrong := labels[~((labels >= 0) & (labels <= 1))]).numel():
+        raise ValueError(f"`labels` has {wrong[0].item()}, and each class of a text has a label between 0, it is none, and 1, it is one.")
 
 
 def fitting_positions(

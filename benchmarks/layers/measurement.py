@@ -103,6 +103,8 @@ def _begun(settings: Settings, file: Path) -> Results:
     results = {**circumstances(torch.device("cpu")), "limits": limits, "cells": [], "counts": {}}
     if file.is_file():
         before = read_json(file)
+        if not before.keys() >= {"machine", "cells", "counts"}:
+            raise ValueError(f"{file} holds no results of this measurement; choose another --output.")
         here, there = results["machine"], before["machine"]
         if any(here[fact] != there[fact] for fact in ("cpu", "cores", "instructions")):
             raise ValueError(f"{file} holds a measurement of another machine; choose another --output.")

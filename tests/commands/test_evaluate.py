@@ -11,6 +11,8 @@ from vaswani_transformer.__main__ import app
 from vaswani_transformer.data.sources.lines import LinesCorpus
 from vaswani_transformer.evaluation import scores
 from vaswani_transformer.evaluation.scores import PublishedScore
+from vaswani_transformer.recipe import load_recipe
+from vaswani_transformer.shipped_recipes import find_recipe
 
 SCORES = {"test_sets": [{"name": "toy", "metrics": {"chrf": {"score": 12.5, "signature": "nrefs:1"}}}]}
 
@@ -62,3 +64,13 @@ def test_nothing_is_ignored(run: Path, asked: list[tuple[Any, ...]]) -> None:
         told = CliRunner().invoke(app, ["evaluate", *arguments])
         assert told.exit_code == 2 and not asked
         assert told.stderr.startswith("error: ") and sentence in told.stderr and told.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("recipe", "remedy"), [("builtin_tiny", "name the model itself, {}/averaged,"), ("scitldr", "change `data.test` in {}")]
+)
+def test_a_task_is_scored_on_the_test_sets_of_its_recipe(recipe: str, remedy: str, run: Path, asked: list[tuple[Any, ...]]) -> None:
+    (run / "recipe.yaml").write_text(load_recipe(find_recipe(recipe)).to_yaml(), encoding="utf-8")
+    told = CliRunner().invoke(app, ["evaluate", str(run), "--source", "t.en"])
+    assert told.exit_code == 2 and not asked
+    assert remedy.format(run) in told.stderr and told.stderr.count("\n") == 1

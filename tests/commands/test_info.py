@@ -1,5 +1,6 @@
 """`vaswani info` tells what a report of a problem needs."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -132,3 +133,11 @@ def test_costs_need_a_length_and_a_model_of_ours() -> None:
     assert alone.exit_code == 2 and "belong together" in alone.output
     absent = CliRunner().invoke(app, ["info", "--length", "10"])
     assert absent.exit_code == 2
+
+
+@pytest.mark.parametrize(("name", "value"), [("attention_score", "cosine"), ("attention_window", "8"), ("attention_window", 2.5)])
+def test_a_setting_of_a_wrong_kind_in_config_json_is_one_sentence(name: str, value: Any, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "vaswani", name: value}), encoding="utf-8")
+    shown = CliRunner().invoke(app, ["info", "--model", str(tmp_path), "--length", "5"])
+    assert shown.exit_code == 1 and isinstance(shown.exception, SystemExit)
+    assert shown.stderr.startswith("error: ") and name in shown.stderr and shown.stderr.count("\n") == 1

@@ -5,7 +5,7 @@ from transformers import PreTrainedTokenizerBase
 
 from vaswani_transformer import train_tokenizer
 from vaswani_transformer.data.encoding import EncodedCorpus, encode_corpus
-from vaswani_transformer.data.examples import CutTexts, LabelledTexts, TaggedWords, all_labels, first_tokens, with_labels
+from vaswani_transformer.data.examples import CutTexts, LabelledTexts, TaggedWords, all_labels, check_lengths, first_tokens, with_labels
 from vaswani_transformer.data.sources.corpus import SentencePair
 
 WORDS = ["Zoë", "'s", "1 000", "naïve", "🙂🙂", "ﬁne", "do", "n't", "."]
@@ -41,6 +41,25 @@ def test_a_long_text_is_cut_where_its_last_token_ends(tokenizer: PreTrainedToken
     assert CutTexts(99).cut([pair.source], tokenizer) == [pair.source]
 
 
+def test_a_cut_text_is_read_as_it_was_trained_on(tokenizer: PreTrainedTokenizerBase) -> None:
+    """At every limit, also inside the four bytes of a character, and behind a space that would be a token of its own."""
+    pair = SentencePair("do  the 🙂🙂 naïve\tthing  🙂 ", "x", "f", 1)
+    for longest in range(2, len(tokenizer(pair.source)["input_ids"]) + 2):
+        examples = CutTexts(longest)
+        (ids,), _ = examples.ids([pair], tokenizer)
+        (cut,) = examples.cut([pair.source], tokenizer)
+        assert tokenizer(cut)["input_ids"] == ids and len(ids) <= longest and pair.source.startswith(cut) and "\ufffd" not in cut
+    assert cut == pair.source
+
+
+def test_a_text_that_a_model_has_no_positions_for_is_named() -> None:
+    pairs = [SentencePair("x", "A", "f", 1), SentencePair("x y", "A", "f", 2)]
+    check_lengths(pairs, [[1], [1, 2, 3]], None)
+    check_lengths(pairs, [[1], [1, 2, 3]], 3)
+    with pytest.raises(ValueError, match="f:2 has 3 tokens, and the model has positions for 2"):
+        check_lengths(pairs, [[1], [1, 2, 3]], 2)
+
+
 def test_labels_are_read_by_the_names_that_a_recipe_gives() -> None:
     texts = LabelledTexts(("bad", "good"), {"0": "bad", "1": "good"})
     assert [texts.numbers(SentencePair("x", label, "f", 1)) for label in "10"] == [[1], [0]]
@@ -54,6 +73,7 @@ def test_labels_are_read_by_the_names_that_a_recipe_gives() -> None:
         (SentencePair("x", "C", "f", 4), "f:4 has the label 'C', which no training text has"),
         (SentencePair("x", "A\tB", "f", 5), r"f:5 has 2 labels \('A', 'B'\), and `task: classification` gives each text one"),
         (tagged(["a", "b"], ["A"]), "words.conll:3 has 2 words and 1 labels"),
+        (tagged(["a", "b"], ["A", "-100"]), "words.conll:3 has the label -100, by which transformers leaves a token out"),
         (tagged(["b", " "], ["A", "A"]), "words.conll:3 has a word without a character to see"),
     ],
 )

@@ -15,7 +15,7 @@ import vaswani_transformer
 from vaswani_transformer import VaswaniConfig, VaswaniForSequenceClassification, VaswaniForTokenClassification
 from vaswani_transformer.data.sources.lines import LinesCorpus
 from vaswani_transformer.data.sources.plain_lines import PlainLinesCorpus
-from vaswani_transformer.evaluation.scores import evaluate_run
+from vaswani_transformer.evaluation.scores import evaluate_model, evaluate_run
 from vaswani_transformer.files.json_files import read_json, read_json_lines
 from vaswani_transformer.recipe import LoraSettings, NoiseSettings, Recipe, SearchSettings, load_recipe, parse_recipe
 from vaswani_transformer.report.model_card import write_card
@@ -206,6 +206,8 @@ def test_lora_trains_the_map_beside_adapters_that_peft_reads(
     adapted = PeftModel.from_pretrained(initial, run.checkpoint(4) / "adapter").eval()
     torch.testing.assert_close(adapted(input_ids=ids)[0], after, atol=1e-5, rtol=0)
     assert not torch.allclose(plain, after, atol=1e-5)
+    new = read_json(run.initial / TRANSFER)
+    assert (new["new_labels"] > 0, new["new_places"]) == (task in ("classification", "tagging"), task == "question_answering")
 
 
 def test_a_summarizer_cuts_long_texts_and_says_so(
@@ -225,6 +227,8 @@ def test_a_summarizer_cuts_long_texts_and_says_so(
     assert len(AutoTokenizer.from_pretrained(run.averaged)("a dog " * 50, truncation=True)["input_ids"]) == 12
     test_set = evaluate_run(run)["test_sets"][0]
     assert list(test_set["metrics"]) == ["rougeL", "rouge1", "rouge2"] and test_set["cut"] > 0
+    with pytest.raises(ValueError, match=r"made for summarization, .* add the files to `data.test`"):
+        evaluate_model(run.averaged, {"toy": lines}, languages=("en", "de"), root=Path(plain.data.root))
     card = write_card(run).read_text(encoding="utf-8")
     assert "pipeline_tag: summarization" in card and "type: rouge" in card and "None" not in card
 
@@ -262,6 +266,8 @@ def test_a_pretrained_model_is_scored_and_begins_another(
     assert test_set["metrics"]["accuracy"]["score"] == pytest.approx(record["accuracy"])
     assert test_set["perplexity"] == pytest.approx(record["perplexity"], rel=1e-4)
     card = write_card(run).read_text(encoding="utf-8")
+    assert ("each token after the right ones" in card) == ("a smooth sentence can be wrong" in card) == (kind == "denoising")
+    assert ("| Hidden tokens |" in card) == ("| Hidden tokens seen |" in card) == (kind == "masking") == ("mean span" not in card)
     assert f"pipeline_tag: {'fill-mask' if kind == 'masking' else 'text2text-generation'}" in card and "None" not in card
     recipe = make("classification", {"init_from": str(run.averaged), "model": {}, "tokenizer": {"method": "keep"}}, updates=1)
     assert train(recipe, next_run)

@@ -54,6 +54,7 @@ def evaluate(
     from ..data.sources.lines import LinesCorpus
     from ..evaluation.scores import PublishedScore, evaluate_model, evaluate_run, score_lines
     from ..files.json_files import write_json
+    from ..recipe import load_recipe
     from ..run_folder import RunFolder
 
     settings: dict[str, Any] = {"published": [PublishedScore(*_parts(entry)) for entry in published or ()]}
@@ -66,9 +67,9 @@ def evaluate(
     }  # fmt: skip
     if run.recipe.is_file() or run.averaged.is_dir():
         if named := [option for option, value in files.items() if value]:
-            raise typer.BadParameter(
-                f"{', '.join(named)}: a run's test sets are in its recipe; name the model itself, {run.averaged}, to score it on files."
-            )
+            translates = not run.recipe.is_file() or load_recipe(run.recipe, in_run_folder=True).task == "translation"
+            remedy = f"name the model itself, {run.averaged}," if translates else f"change `data.test` in {run.recipe}"
+            raise typer.BadParameter(f"{', '.join(named)}: a run's test sets are in its recipe; {remedy} to score it on files.")
         evaluation = evaluate_run(run, **settings)
     elif source is None or reference is None:
         raise typer.BadParameter(f"{run_or_model} is no run's folder; a model needs --source and --reference.")

@@ -101,15 +101,22 @@ class CutTexts(Examples):
 
     def ids(self, pairs: Sequence[SentencePair], tokenizer: PreTrainedTokenizerBase) -> tuple[Ids, Ids]:
         """The ids of both sides, `</s>` included."""
-        sources = [ids if len(ids) <= self.longest else [*ids[: self.longest - 1], ids[-1]] for ids in text_ids(_sources(pairs), tokenizer)]
-        return sources, text_ids([references(pair)[0] for pair in pairs], tokenizer)
+        return text_ids(self.cut(_sources(pairs), tokenizer), tokenizer), text_ids([references(pair)[0] for pair in pairs], tokenizer)
 
     def cut(self, texts: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> list[str]:
-        """The texts as far as the model reads them."""
-        ids = text_ids(texts, tokenizer)
-        ends = [tokenizer(text, return_offsets_mapping=True, verbose=False)["offset_mapping"][self.longest - 2][1]
-                if len(each) > self.longest else None for text, each in zip(texts, ids, strict=True)]  # fmt: skip
-        return [text[:end] for text, end in zip(texts, ends, strict=True)]
+        """The texts as far as the model reads them: whole characters, of which one may have several tokens."""
+        lengths = map(len, text_ids(texts, tokenizer))
+        return [self._cut(text, tokenizer) if length > self.longest else text for text, length in zip(texts, lengths, strict=True)]
+
+    def _cut(self, text: str, tokenizer: PreTrainedTokenizerBase) -> str:
+        while text:
+            encoded = tokenizer(text, return_offsets_mapping=True, verbose=False)
+            if len(encoded["input_ids"]) <= self.longest:
+                break
+            first_without_room = encoded["offset_mapping"][self.longest - 1]
+            # A space at the end can be a token more than the same space before a word
+            text = text[: min(first_without_room[0], len(text) - 1)]
+        return text
 
 
 @dataclass(frozen=True)
@@ -271,6 +278,15 @@ def where(pair: SentencePair) -> str:
     return f"{pair.origin}:{pair.line}"
 
 
+def check_lengths(pairs: Sequence[SentencePair], ids: Sequence[Sequence[int]], most: int | None) -> None:
+    """Raise a `ValueError` that names the first text of more tokens than a model has positions for; `most` is None for any number."""
+    for pair, each in zip(pairs, ids, strict=True):
+        if most is not None and len(each) > most:
+            raise ValueError(
+                f"{where(pair)} has {len(each)} tokens, and the model has positions for {most}; shorten the text, or leave it out."
+            )
+
+
 def references(pair: SentencePair) -> list[str]:
     """The right answers to a pair's source, the first of which is trained on."""
     return pair.target.split(BETWEEN_TEXTS)
@@ -280,11 +296,15 @@ def labels_in(pair: SentencePair) -> list[str]:
     """The labels of a text as its corpus writes them.
 
     Raises:
-        ValueError: one is missing.
+        ValueError: one is missing, or is no label but -100.
     """
     labels = [label.strip() for label in pair.target.split(BETWEEN_WORDS)]
     if not all(labels):
         raise ValueError(f"{where(pair)} has no label{'' if len(labels) == 1 else ' for one of its words'}; add it, or remove the line.")
+    if "-100" in labels:
+        raise ValueError(
+            f"{where(pair)} has the label -100, by which transformers leaves a token out; give the word its label, or remove the line."
+        )
     return labels
 
 

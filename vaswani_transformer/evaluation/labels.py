@@ -17,7 +17,7 @@ from transformers import (
 
 from ..data.batching import collate, plan_batches
 from ..data.encoding import TokenPairs, TokenSequences
-from ..data.examples import LabelledTexts, examples_of, with_labels
+from ..data.examples import LabelledTexts, check_lengths, examples_of, with_labels
 from ..data.sources.corpus import Corpus
 from ..files.checksums import verify
 from ..recipe import Recipe
@@ -73,6 +73,7 @@ def _scored(
     pairs = list(with_labels(corpus.pairs(recipe.data.root, recipe.columns_of(corpus))))
     started = time.perf_counter()
     sources, targets = examples.ids(pairs, tokenizer)
+    check_lengths(pairs, sources, model.config.most_positions)
     found = predict_labels(model, tokenizer, sources, targets, recipe.validation.batch_tokens)
     seconds = round(time.perf_counter() - started, 3)
     count = len(examples.labels)

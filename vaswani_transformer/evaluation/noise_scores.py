@@ -64,6 +64,7 @@ def score_noise(recipe: Recipe, model: PreTrainedModel, tokenizer: PreTrainedTok
     tokens = sum(map(len, targets))
     found = sum(a == b for pair in zip(targets, predictions, strict=True) for a, b in zip(*pair, strict=True))
     noise = recipe.noise
-    signature = f"{noise.kind}, share {noise.share}, mean span {noise.mean_span}, seed {recipe.training.seed}"
+    kind = "hidden tokens" if is_masking else f"all tokens, each after the right ones, mean span {noise.mean_span}"
+    signature = f"{noise.kind}, {kind}, share {noise.share}, seed {recipe.training.seed}"
     metrics = {"accuracy": MetricResult(100 * found / tokens, signature)}
     return NoiseScores(metrics, math.exp(math.fsum(losses) / tokens), tokens, [ids.tolist() for ids in noised.source], targets, predictions)

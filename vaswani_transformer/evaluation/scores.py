@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import torch
 from transformers import AutoModelForMaskedLM, AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
-from ..data.examples import CutTexts, examples_of, references
+from ..configuration_vaswani import VaswaniConfig
+from ..data.examples import CutTexts, check_lengths, examples_of, references, text_ids
 from ..data.sources.corpus import Corpus, SentencePair
 from ..files.atomic_file import write_text
 from ..files.checksums import file_sha256, verify
@@ -165,14 +166,13 @@ def _evaluate_texts(
             "cut": sum(short != whole for short, whole in zip(read, sources, strict=True)),
             "seconds": round(time.perf_counter() - started, 3),
         }
-        compared = _compared(corpus, sources, [pair.target for pair in pairs], score_texts(recipe.task, written, right))
+        sides = recipe.task, written, right, recipe.target_language
+        compared = _compared(corpus, sources, [pair.target for pair in pairs], score_texts(*sides))
         samples = [
             {"source": sources[i], "reference": " / ".join(right[i]), "prediction": written[i]} for i in spread_evenly(len(pairs), SAMPLES)
         ]
         results.append(
-            measured
-            | compared
-            | {"samples": samples, "published": _published(published, name), _OUTCOMES: outcomes_of_texts(recipe.task, written, right)}
+            measured | compared | {"samples": samples, "published": _published(published, name), _OUTCOMES: outcomes_of_texts(*sides)}
         )
     return {
         **_of_a_task(recipe, run, model, results),
@@ -199,7 +199,9 @@ def _evaluate_noise(
     model.to(torch.accelerator.current_accelerator() or torch.device("cpu"))
     results = []
     for name, corpus in test_sets.items():
-        texts = [pair.source for pair in corpus.pairs(recipe.data.root, recipe.columns_of(corpus))]
+        pairs = list(corpus.pairs(recipe.data.root, recipe.columns_of(corpus)))
+        texts = [pair.source for pair in pairs]
+        check_lengths(pairs, text_ids(texts, tokenizer), model.config.most_positions)
         started = time.perf_counter()
         found = score_noise(recipe, model, tokenizer, texts)
         measured = {
@@ -332,14 +334,13 @@ def evaluate_model(
 
     Raises:
         FileNotFoundError: there is no such model, or a file of a test set is missing.
-        ValueError: a test set cannot be read, `published` does not fit, or the tokenizer does not fit the model.
+        ValueError: a test set cannot be read, `published` or the tokenizer does not fit, or the model is one of ours for another task.
     """
     _check_published(published, test_sets)
     targets = {name: corpus.target_language or languages[1] for name, corpus in test_sets.items()}
     texts = {name: list(corpus.pairs(root, (languages[0], targets[name]))) for name, corpus in test_sets.items()}
     folder = local_folder(model_name)
-    model, tokenizer = load_checkpoint(folder)
-    model.to(torch.accelerator.current_accelerator() or torch.device("cpu"))
+    model, tokenizer = _load_translator(folder, model_name)
     settings = {"batch_tokens": batch_tokens, "progress": progress, **generate_kwargs}
     results = []
     for name, pairs in texts.items():
@@ -360,6 +361,19 @@ def evaluate_model(
         "device": _device_name(model.device),
         **_circumstances(),
     }
+
+
+def _load_translator(folder: Path, name: str | Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """The model in `folder` and its tokenizer; one of ours that writes something else is refused by `name`."""
+    model, tokenizer = load_checkpoint(folder)
+    stored = getattr(model.config, "task_specific_params", None) if isinstance(model.config, VaswaniConfig) else None
+    if others := {"summarization", "text2text-generation"}.intersection(stored or ()):
+        raise ValueError(
+            f"{name} is made for {others.pop()}, and scores of files are those of translations; add the files to `data.test` in the "
+            "recipe.yaml of its run, and evaluate the run."
+        )
+    model.to(torch.accelerator.current_accelerator() or torch.device("cpu"))
+    return model, tokenizer
 
 
 def _translate(

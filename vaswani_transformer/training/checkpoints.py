@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers.tokenization_utils_base import VERY_LARGE_INTEGER
 from transformers.utils import GENERATION_CONFIG_NAME, logging
 
 from ..configuration_vaswani import VaswaniConfig
@@ -130,8 +131,8 @@ def set_longest_text(tokenizer: PreTrainedTokenizerBase, recipe: Recipe, config:
     limits = [recipe.batching.max_sentence_tokens] if isinstance(examples_of(recipe), CutTexts) else []
     if config.most_positions is not None:
         limits.append(config.most_positions)
-    if limits:
-        tokenizer.model_max_length = min(limits)
+    # A model that this one began with may have had a limit
+    tokenizer.model_max_length = min(limits, default=VERY_LARGE_INTEGER)
 
 
 @contextmanager

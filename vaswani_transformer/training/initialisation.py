@@ -46,6 +46,8 @@ class Transfer:
     """Whether the old model's searches used its shortlist, which is none of the new model's."""
     new_labels: int = 0
     """Labels that a new map gives, if the model is the old one's encoder."""
+    new_places: bool = False
+    """Whether a new map marks where an answer begins and ends, if the model is the old one's encoder."""
     left_out: str = ""
     """What the encoder does not take from the old model."""
 
@@ -62,6 +64,8 @@ class Transfer:
             + (
                 f" The encoder begins with its weights, the map to the {self.new_labels} labels at random; {self.left_out} is left out."
                 if self.new_labels
+                else f" The encoder begins with its weights, the map to the ends of an answer at random; {self.left_out} is left out."
+                if self.new_places
                 else f" The encoder begins with its weights; {self.left_out} is left out."
                 if self.left_out
                 else ""
@@ -96,7 +100,8 @@ def write_initial_model(recipe: Recipe, run: RunFolder, tokenizer: PreTrainedTok
         model, transfer = exchange_vocabulary(model, old, tokenizer, recipe.training.seed)
     if recipe.has_no_decoder:
         had_decoder = read_json(folder / "config.json").get("is_encoder_decoder", True)
-        transfer = replace(transfer, new_labels=labels, left_out="the decoder" if had_decoder else "the head of its own task")
+        left_out = "the decoder" if had_decoder else "the head of its own task"
+        transfer = replace(transfer, new_labels=labels, new_places=recipe.marks_answers, left_out=left_out)
     else:
         wanted, found = recipe.training.parallel_heads, model.config.parallel_heads
         if found > 1 == wanted:

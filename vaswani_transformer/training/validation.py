@@ -95,7 +95,7 @@ class Validator:
     def _points(self, translations: list[str], text: ValidationText) -> dict[str, float]:
         """The scores of a validation record."""
         if self.recipe.task != "translation":
-            found = score_texts(self.recipe.task, translations, [[reference] for reference in text.references])
+            found = score_texts(self.recipe.task, translations, [[reference] for reference in text.references], self.recipe.target_language)
             return {name: result.score for name, result in found.items()}
         scores = self._score(translations, text)
         return {"bleu": scores["sacrebleu"].score, "chrf": scores["chrf"].score}

@@ -32,6 +32,12 @@ def test_a_cell_ends_at_its_limits() -> None:
     assert rows[-1]["outcome"] == TOO_LONG
 
 
+def test_results_of_something_else_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "results.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"results\.json holds no results of this measurement; choose another --output"):
+        next(benchmark_layers(SMALL, tmp_path / "results.json"))
+
+
 def test_the_same_command_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Cell] = []
 

@@ -37,6 +37,8 @@ class RowsCorpus(Corpus, ABC):
             if languages == MARKED:
                 yield _marked(row, columns, origin, number)
                 continue
+            if languages == LABELLED and columns[0] in row:
+                row = {**row, columns[0]: _joined(row[columns[0]], " ")}
             if languages in (LABELLED, TAGGED):
                 read = words_apart if languages == TAGGED else str
                 written = {
