@@ -15,6 +15,18 @@ def run(main: Callable[[Namespace], None], parse: Callable[[], Namespace], *also
     """
     told: tuple[type[Exception], ...] = (ImportError, OSError, ValueError, *also)
     try:
-        main(parse())
+        main(_parsed(parse))
     except told as error:
         sys.exit(f"error: {error}")
+
+
+def _parsed(parse: Callable[[], Namespace]) -> Namespace:
+    """The command line, with a `--help` that names the command as it is given, and not the file `__main__.py` of its folder."""
+    module = sys.modules["__main__"].__spec__
+    if module is None:
+        return parse()
+    program, sys.argv[0] = sys.argv[0], f"python -m {module.name.removesuffix('.__main__')}"
+    try:
+        return parse()
+    finally:
+        sys.argv[0] = program

@@ -141,3 +141,10 @@ def test_a_setting_of_a_wrong_kind_in_config_json_is_one_sentence(name: str, val
     shown = CliRunner().invoke(app, ["info", "--model", str(tmp_path), "--length", "5"])
     assert shown.exit_code == 1 and isinstance(shown.exception, SystemExit)
     assert shown.stderr.startswith("error: ") and name in shown.stderr and shown.stderr.count("\n") == 1
+
+
+def test_the_folder_of_a_run_is_told_from_its_models(tmp_path: Path) -> None:
+    VaswaniConfig.from_preset("tiny", vocab_size=300).save_pretrained(tmp_path / "averaged")
+    shown = CliRunner().invoke(app, ["info", "--model", str(tmp_path), "--length", "5"])
+    assert shown.exit_code == 1
+    assert f"{tmp_path} is the folder of a run; give a model in it: {tmp_path}/averaged." in shown.stderr

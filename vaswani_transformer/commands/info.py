@@ -69,7 +69,10 @@ def _costs(model: str, length: int, sentences: int, asked_beams: int | None, sec
     from ..training.memory_cost import Memory, longest_that_fits, parameters, training_memory, translation_memory, why_unknown
     from ..training.process_memory import process_bytes
     from ..training.time_cost import predicted_seconds
+    from ..translation.loading import require_one_of
 
+    if model not in PRESETS and Path(model).is_dir():
+        require_one_of(Path(model), ["config.json"])
     config = VaswaniConfig.from_preset(model) if model in PRESETS else AutoConfig.from_pretrained(model)
     if not isinstance(config, VaswaniConfig):
         raise ValueError(f"{model} is a {config.model_type} model; the formulas for cost know this package's own models only.")

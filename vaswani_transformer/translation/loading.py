@@ -176,7 +176,7 @@ def first_line(error: Exception) -> str:
 
 def _check_files(folder: Path, only_ours: bool) -> None:
     """Refuse a folder that is not a model's, and say what it is instead."""
-    _require(folder, ("config.json",))
+    require_one_of(folder, ("config.json",))
     kind = read_json(folder / "config.json").get("model_type")
     if (folder / "model.bin").is_file() and not (folder / "model.safetensors").is_file():
         raise ValueError(f"{folder} is an export for CTranslate2; run it with --engine ctranslate2, or give the checkpoint itself.")
@@ -186,7 +186,7 @@ def _check_files(folder: Path, only_ours: bool) -> None:
             f'"{VaswaniConfig.model_type}" model will do here.'
         )
     if kind == VaswaniConfig.model_type:
-        _require(folder, VOCABULARIES)
+        require_one_of(folder, VOCABULARIES)
 
 
 def _require_decoder(folder: Path) -> None:
@@ -211,8 +211,12 @@ def _read_tokenizer(folder: Path, config: PreTrainedConfig) -> PreTrainedTokeniz
     return tokenizer
 
 
-def _require(folder: Path, names: Sequence[str]) -> None:
-    """Require one of the files `names`; if there is none, look where else the model may be."""
+def require_one_of(folder: Path, names: Sequence[str]) -> None:
+    """Require one of the files `names`; if there is none, look where else the model may be.
+
+    Raises:
+        FileNotFoundError: there is none; the sentence says which folder to give.
+    """
     if any((folder / name).is_file() for name in names):
         return
     models = [str(folder / name) for name in _IN_A_RUN if (folder / name / "config.json").is_file()]
