@@ -263,6 +263,9 @@ class TrainingSettings:
     the source language, and only then the wanted direction alone (Ding, Wu and Tao, 2021). An even number gives every pair in both
     directions equally often. Nothing marks the direction; the language of the source tells it.
 
+    `optimizer: muon` trains the matrices of the layers by Muon (Jordan et al., 2024), and embeddings, biases, LayerNorm and what maps to
+    labels by Adam. Muon's steps are as large as Adam's at the same learning rate (Liu et al., 2025), times `muon_learning_rate_scale`.
+
     `weight_decay` is AdamW's (Loshchilov and Hutter, 2019): an update multiplies every matrix, embeddings included, by
     1 - learning rate * `weight_decay`. Biases and LayerNorm do not decay.
 
@@ -278,6 +281,8 @@ class TrainingSettings:
     cooldown_share: float = 0.0
     initial_scale: float | Literal["deepnorm"] = 1.0
     initial_embedding_scale: float = 1.0
+    optimizer: Literal["adam", "muon"] = "adam"
+    muon_learning_rate_scale: float = 1.0
     adam_betas: tuple[float, float] = (0.9, 0.98)
     adam_epsilon: float = 1e-9
     weight_decay: float = 0.0
@@ -310,7 +315,10 @@ class TrainingSettings:
             raise ValueError("give `updates` or `epochs`, not both; take one out (or set it to null).")
         require_at_least(self, self.average_checkpoints, "keep_last_checkpoints")
         require_at_least(self, 0, "seed", "keep_best_checkpoints", "weight_decay", "r_drop", "both_directions_epochs")
-        require_above_zero(self, "learning_rate_scale", "initial_embedding_scale", "adam_epsilon", "max_gradient_norm")
+        require_above_zero(self, "learning_rate_scale", "muon_learning_rate_scale", "initial_embedding_scale")
+        require_above_zero(self, "adam_epsilon", "max_gradient_norm")
+        if self.optimizer == "adam" and self.muon_learning_rate_scale != 1:
+            raise ValueError("`muon_learning_rate_scale` is for `optimizer: muon`, and `optimizer` is adam; set that, or leave it out.")
         if not 0 <= self.cooldown_share <= 1:
             raise ValueError(f"`cooldown_share` is a share of all updates, from 0 to 1, not {self.cooldown_share}.")
         if self.ema_decay is not None and not 0 < self.ema_decay < 1:
@@ -499,7 +507,7 @@ class Recipe:
         self._check_length()
         if "vocab_size" in self.model:
             raise ValueError("`model.vocab_size` is decided by the tokenizer; set `tokenizer.vocab_size`.")
-        self._check_heads()
+        self._check_what_is_trained()
         if self.training.both_directions_epochs:
             self._check_directions()
         self._check_rates()
@@ -669,7 +677,7 @@ class Recipe:
                 "`training.r_drop` compares two passes with different dropout, and there is none; set `model.dropout` above 0."
             )
 
-    def _check_heads(self) -> None:
+    def _check_what_is_trained(self) -> None:
         heads, tuning = self.training.parallel_heads > 1, self.fine_tuning
         if "parallel_heads" in self.model:
             raise ValueError("`model.parallel_heads` is decided by the training; set `training.parallel_heads`.")
@@ -677,6 +685,10 @@ class Recipe:
             raise ValueError("`training.parallel_heads` are for a model that translates already; name it in `init_from`.")
         if heads and tuning.lora is not None:
             raise ValueError("`fine_tuning.lora` trains adapters only, and `training.parallel_heads` would stay untrained; leave one out.")
+        if self.training.optimizer == "muon" and (tuning.lora is not None or "backbone" in tuning.freeze):
+            raise ValueError(
+                "`training.optimizer: muon` is for the matrices of layers, and `fine_tuning` trains none of them here; leave it out."
+            )
         if heads and self.training.r_drop:
             raise ValueError("`training.r_drop` compares predictions of the next token only; leave it or `training.parallel_heads` out.")
         if "backbone" in tuning.freeze and not heads:

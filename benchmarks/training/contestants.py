@@ -30,7 +30,7 @@ from vaswani_transformer.interop.marian import marian_configuration
 from vaswani_transformer.training.building import build_model
 from vaswani_transformer.training.engine import build_accelerator
 from vaswani_transformer.training.loss import TranslationLoss
-from vaswani_transformer.training.optimization import build_adam
+from vaswani_transformer.training.optimization import build_optimizer
 from vaswani_transformer.training.update import Updater
 
 _LEARNING_RATE = 1e-4
@@ -65,7 +65,7 @@ class Ours(TrainingContestant):
         accelerator = build_accelerator(recipe, work.run)
         model = build_model(recipe, work.vocab_size, accelerator.device)
         loss = TranslationLoss(model, settings.label_smoothing, settings.compile)
-        module, optimizer = accelerator.prepare(loss, build_adam(loss, settings))
+        module, optimizer = accelerator.prepare(loss, build_optimizer(loss, settings))
         self._updater = Updater(recipe, model.config, work.corpus(), accelerator, module, optimizer)
         self._updates = work.updates
 

@@ -165,7 +165,7 @@ def test_a_state_goes_on_whole_or_in_parts(first_sharded: bool, make_recipe: Cal
     assert files(runs[2], 6) == files(runs[0], 6)
 
 
-@pytest.mark.parametrize("settings", [{"precision": "bfloat16"}, {"gradient_checkpointing": True, "r_drop": 2.5}])
+@pytest.mark.parametrize("settings", [{"precision": "bfloat16"}, {"gradient_checkpointing": True, "r_drop": 2.5}, {"optimizer": "muon"}])
 def test_options_train_in_parts_too(settings: dict[str, Any], make_recipe: Callable[..., Recipe], launch: Launch) -> None:
     recipe = make_recipe(updates=4, learning_rate_scale=0.05, **settings)
     runs = launch(whole={"recipe": recipe, "ranks": 2}, parts={"recipe": recipe, "ranks": 2, "sharded": True})

@@ -15,7 +15,7 @@ from vaswani_transformer.recipe import FineTuningSettings, Recipe
 from vaswani_transformer.run_folder import RunFolder
 from vaswani_transformer.training.building import adapt, build_model
 from vaswani_transformer.training.engine import train
-from vaswani_transformer.training.optimization import build_adam, set_learning_rate
+from vaswani_transformer.training.optimization import build_optimizer, set_learning_rate
 from vaswani_transformer.training.preparation import prepare_data
 
 MakeRecipe = Callable[..., Recipe]
@@ -110,7 +110,7 @@ def test_resuming_changes_no_bit(
 def test_lower_layers_learn_more_slowly(make_recipe: MakeRecipe) -> None:
     recipe = make_recipe(fine={"model": {"preset": "tiny", "d_model": 16, "encoder_layers": 3, "decoder_layers": 2}})
     model = build_model(recipe, 280, torch.device("cpu"))
-    adam = build_adam(model, recipe.training, layer_decay=0.5)
+    adam = build_optimizer(model, recipe.training, layer_decay=0.5)
     set_learning_rate(adam, 1.0)
     rates = {id(parameter): group["lr"] for group in adam.param_groups for parameter in group["params"]}
     found = {name: rates[id(parameter)] for name, parameter in model.named_parameters()}

@@ -8,7 +8,7 @@ from torch import nn
 
 from vaswani_transformer.recipe import Recipe
 from vaswani_transformer.training.building import build_model
-from vaswani_transformer.training.optimization import build_adam, clip_gradients, gradient_norm, learning_rate, set_learning_rate
+from vaswani_transformer.training.optimization import build_optimizer, clip_gradients, gradient_norm, learning_rate, set_learning_rate
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_updates_count_from_1(update: int, warmup: int) -> None:
 
 
 def test_adam_is_the_papers(make_recipe: Callable[..., Recipe]) -> None:
-    adam = build_adam(nn.Linear(2, 2), make_recipe().training)
+    adam = build_optimizer(nn.Linear(2, 2), make_recipe().training)
     set_learning_rate(adam, 0.25)
     (group,) = adam.param_groups
     assert (group["betas"], group["eps"], group["weight_decay"], group["lr"]) == ((0.9, 0.98), 1e-9, 0, 0.25)
@@ -46,7 +46,7 @@ def test_adam_is_the_papers(make_recipe: Callable[..., Recipe]) -> None:
 def test_frozen_parameters_are_left_out(make_recipe: Callable[..., Recipe]) -> None:
     layer = nn.Linear(2, 2)
     layer.weight.requires_grad_(False)
-    adam = build_adam(layer, make_recipe().training)
+    adam = build_optimizer(layer, make_recipe().training)
     assert [id(parameter) for parameter in adam.param_groups[0]["params"]] == [id(layer.bias)]
 
 
@@ -63,7 +63,7 @@ def test_weight_decay_by_hand(make_recipe: Callable[..., Recipe]) -> None:
     layer = nn.Linear(1, 1).double()
     nn.init.constant_(layer.weight, 2.0)
     nn.init.constant_(layer.bias, 2.0)
-    adam = build_adam(layer, make_recipe(weight_decay=0.1, adam_epsilon=1e-30).training)
+    adam = build_optimizer(layer, make_recipe(weight_decay=0.1, adam_epsilon=1e-30).training)
     set_learning_rate(adam, 0.5)
     layer.weight.grad, layer.bias.grad = torch.full((1, 1), 3.0).double(), torch.full((1,), 3.0).double()
     adam.step()
@@ -75,7 +75,7 @@ def test_weight_decay_by_hand(make_recipe: Callable[..., Recipe]) -> None:
 def test_weight_decay_goes_with_the_learning_rate_of_a_layer(make_recipe: Callable[..., Recipe]) -> None:
     recipe = make_recipe(weight_decay=0.1)
     model = build_model(recipe, 280, torch.device("cpu"))
-    adam = build_adam(model, recipe.training, layer_decay=0.5)
+    adam = build_optimizer(model, recipe.training, layer_decay=0.5)
     set_learning_rate(adam, 1.0)
     names = {parameter: name for name, parameter in model.named_parameters()}
     found = {names[p]: (group["lr"], group["weight_decay"]) for group in adam.param_groups for p in group["params"]}

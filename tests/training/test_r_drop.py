@@ -17,7 +17,7 @@ from vaswani_transformer.run_folder import RunFolder
 from vaswani_transformer.training import loss as loss_module
 from vaswani_transformer.training.building import build_model
 from vaswani_transformer.training.loss import Losses, TranslationLoss, r_drop_cross_entropy, target_positions
-from vaswani_transformer.training.optimization import build_adam
+from vaswani_transformer.training.optimization import build_optimizer
 from vaswani_transformer.training.preparation import prepare_data
 from vaswani_transformer.training.state import Totals
 from vaswani_transformer.training.update import Updater
@@ -128,7 +128,7 @@ def _totals(recipe: Recipe, run: RunFolder) -> Totals:
     accelerator = Accelerator(cpu=True)
     model = build_model(recipe, len(data.tokenizer), torch.device("cpu"))
     module = TranslationLoss(model, 0.1, r_drop=recipe.training.r_drop)
-    updater = Updater(recipe, model.config, data.train, accelerator, *accelerator.prepare(module, build_adam(model, recipe.training)))
+    updater = Updater(recipe, model.config, data.train, accelerator, *accelerator.prepare(module, build_optimizer(model, recipe.training)))
     updater.stream.update = lambda update: [np.array([3, 41, 8]), np.array([5])]  # type: ignore[method-assign]
     return updater.run(1).totals
 

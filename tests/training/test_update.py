@@ -13,7 +13,7 @@ from vaswani_transformer.recipe import Recipe
 from vaswani_transformer.run_folder import RunFolder
 from vaswani_transformer.training.building import build_model
 from vaswani_transformer.training.loss import Losses, TranslationLoss
-from vaswani_transformer.training.optimization import build_adam
+from vaswani_transformer.training.optimization import build_optimizer
 from vaswani_transformer.training.preparation import prepare_data
 from vaswani_transformer.training.update import Updater, _seed
 
@@ -28,7 +28,7 @@ def make_updater(make_recipe: Callable[..., Recipe], run: RunFolder) -> Callable
         accelerator = Accelerator(cpu=True)
         model = build_model(recipe, len(data.tokenizer), torch.device("cpu")).double().eval()
         module = TranslationLoss(model, recipe.training.label_smoothing)
-        adam = build_adam(model, recipe.training)
+        adam = build_optimizer(model, recipe.training)
         updater = Updater(recipe, model.config, data.train, accelerator, *accelerator.prepare(module, adam))
         if plan is not None:
             updater.stream.micro_batches = len(plan)

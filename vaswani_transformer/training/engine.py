@@ -35,7 +35,7 @@ from .checkpoints import (
 )
 from .distillation import distill
 from .interruption import Interruption
-from .optimization import build_adam
+from .optimization import build_optimizer
 from .precision import accelerates_name, in_float32_instead, precision_of, settle_precision
 from .preparation import PreparedData, claim_run_folder, open_prepared_data, prepare_data, settle_micro_batches, sole_training
 from .process_memory import bound_kernel_caches, keep_freed_memory, peak_memory
@@ -141,11 +141,11 @@ class Training:
         self.sharded = self._sharded(recipe)
         trained = self.sharded or self.loss
         self.trained = trained.model
-        self.adam = build_adam(trained, self.settings, recipe.fine_tuning.layer_decay)
+        self.optimizer = build_optimizer(trained, self.settings, recipe.fine_tuning.layer_decay)
         if self.sharded is None:
-            module, optimizer = accelerator.prepare(trained, self.adam)
+            module, optimizer = accelerator.prepare(trained, self.optimizer)
         else:
-            module, optimizer = trained, accelerator.prepare_optimizer(self.adam)
+            module, optimizer = trained, accelerator.prepare_optimizer(self.optimizer)
         decay = self.settings.ema_decay
         self.average = None if decay is None else WeightAverage(self.trained, decay)
         drawn = drawn_corpus(recipe, self.model.config, data.train, data.tokenizer, accelerator.num_processes)
@@ -177,7 +177,7 @@ class Training:
                 "choose another run folder to begin with the first update."
             )
         if found is not None:
-            scale = load_state(found, self.state, self.trained, self.adam, self.average)
+            scale = load_state(found, self.state, self.trained, self.optimizer, self.average)
             self._require_same_rate()
             self.updater.stream.restore(self.state.epoch_starts)
             if self.accelerator.scaler is not None:
@@ -363,7 +363,7 @@ class Training:
             self.log.flush_to_disk()
         scaler = self.accelerator.scaler
         loss_scaler = {} if scaler is None else scaler.state_dict()
-        save_state(self.run.state, self.state, self.trained, self.adam, loss_scaler, writer, self.average)
+        save_state(self.run.state, self.state, self.trained, self.optimizer, loss_scaler, writer, self.average)
         if writer:
             self.write_facts()
             prune_checkpoints(self.run, self.state, self.settings)

@@ -1,4 +1,4 @@
-"""Adam and its learning rate (paper section 5.3)."""
+"""The optimizer and its learning rate (paper section 5.3)."""
 
 import re
 from collections.abc import Iterable
@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from ..recipe import TrainingSettings
+from .muon import MuonAndAdam
 from .sharding import whole
 
 _HEADS = ("parallel_heads.", "classifier.")
@@ -48,29 +49,38 @@ def cooldown(update: int, updates: int, share: float) -> float:
     return min(1.0, (updates + 1 - update) / (cooling + 1)) if cooling else 1.0
 
 
-def build_adam(module: nn.Module, settings: TrainingSettings, layer_decay: float = 1.0) -> torch.optim.Adam:
-    """Adam over the trainable parameters; `set_learning_rate` sets the rate of every update.
+def build_optimizer(module: nn.Module, settings: TrainingSettings, layer_decay: float = 1.0) -> torch.optim.Optimizer:
+    """The optimizer of the trainable parameters; `set_learning_rate` sets the rate of every update.
 
     `weight_decay` is decoupled (Loshchilov and Hutter, 2019, algorithm 2: AdamW): an update first multiplies each matrix, embeddings
     included, by 1 - rate * decay, where the rate is that of its own group, schedule and `layer_decay` included. Vectors, which are biases
     and the weights of LayerNorm, do not decay.
 
-    The fused kernel reads and writes each parameter once, which is several times faster than torch's loop, also on a CPU.
+    The fused kernel of Adam reads and writes each parameter once, which is several times faster than torch's loop, also on a CPU.
     """
-    groups: dict[tuple[float, float], list[nn.Parameter]] = {}
+    matrices: dict[tuple[float, float], list[nn.Parameter]] = {}
+    others: dict[tuple[float, float], list[nn.Parameter]] = {}
     depths = _depths([name for name, _ in module.named_parameters()])
     for name, parameter in module.named_parameters():
         if parameter.requires_grad:
             decay = settings.weight_decay if parameter.ndim > 1 else 0.0
-            groups.setdefault((layer_decay ** depths[name], decay), []).append(parameter)
-    return torch.optim.Adam(
-        [{"params": parameters, "scale": scale, "weight_decay": decay} for (scale, decay), parameters in groups.items()],
-        lr=0.0,
-        betas=settings.adam_betas,
-        eps=settings.adam_epsilon,
-        decoupled_weight_decay=True,
-        fused=True,
+            for_muon = settings.optimizer == "muon" and is_matrix_of_layer(name, parameter)
+            (matrices if for_muon else others).setdefault((layer_decay ** depths[name], decay), []).append(parameter)
+    of_adam, of_muon = (
+        [{"params": parameters, "scale": scale, "weight_decay": decay} for (scale, decay), parameters in groups.items()]
+        for groups in (others, matrices)
     )
+    if settings.optimizer == "adam":
+        return torch.optim.Adam(
+            of_adam, lr=0.0, betas=settings.adam_betas, eps=settings.adam_epsilon, decoupled_weight_decay=True, fused=True
+        )
+    of_muon = [{**group, "muon": settings.muon_learning_rate_scale} for group in of_muon]
+    return MuonAndAdam(of_muon, of_adam, settings.adam_betas, settings.adam_epsilon)
+
+
+def is_matrix_of_layer(name: str, parameter: nn.Parameter) -> bool:
+    """Whether a parameter is the matrix of a linear map in a layer, which Muon can take: no embeddings, no head, no vector."""
+    return _LAYER.search(name) is not None and name.endswith(".weight") and parameter.ndim == 2
 
 
 def _depths(names: list[str]) -> dict[str, int]:

@@ -12,7 +12,7 @@ from ..modeling_vaswani import VaswaniForConditionalGeneration
 from ..recipe import TrainingSettings
 from .dropout import use_bit_dropout
 from .loss import TranslationLoss, target_positions
-from .optimization import build_adam, set_learning_rate
+from .optimization import build_optimizer, set_learning_rate
 
 PARTS = (16, 8, 4, 2)
 """The lengths that are measured: the one that is asked for, divided by each."""
@@ -34,16 +34,16 @@ class Trial:
         use_bit_dropout(self.model)
         settings = TrainingSettings()
         self.loss = TranslationLoss(self.model, settings.label_smoothing)
-        self.adam = build_adam(self.loss, settings)
-        set_learning_rate(self.adam, 1e-6)
+        self.optimizer = build_optimizer(self.loss, settings)
+        set_learning_rate(self.optimizer, 1e-6)
 
     def update(self, length: int) -> None:
         """One update on pairs of `length` source and as many target tokens."""
         source, labels = self._tokens(length), self._tokens(length)
         found = self.loss(source, torch.ones_like(source), labels, target_positions(labels))
         found.smoothed.div(labels.numel()).backward()
-        self.adam.step()
-        self.adam.zero_grad(set_to_none=True)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
 
     def translate(self, length: int) -> None:
         """One search over sources of `length` tokens, which makes as many."""

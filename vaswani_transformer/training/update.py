@@ -22,6 +22,7 @@ from ..recipe import Recipe
 from .cost import training_flops
 from .interruption import Interruption
 from .loss import target_positions
+from .muon import muon_flops
 from .optimization import clip_gradients, cooldown, gradient_norm, learning_rate, set_learning_rate
 from .out_of_memory import fitting
 from .state import Totals
@@ -71,6 +72,7 @@ class Updater:
         self.pad_token_id = config.pad_token_id
         self.accelerator, self.module, self.optimizer = accelerator, module, optimizer
         frozen = "backbone" in recipe.fine_tuning.freeze
+        self.step_flops = muon_flops(optimizer.param_groups)
         self.heads_only = config.parallel_heads > 1 and frozen
         self.rank, self.ranks = accelerator.process_index, accelerator.num_processes
         self.outputs = len(corpus.labels) or (None if config.is_encoder_decoder else config.vocab_size)
@@ -191,7 +193,7 @@ class Updater:
     def _count(self, update: int) -> Totals:
         """The sizes of the update over all ranks; the plan gives them without communication."""
         counts = self.stream.tokens(update - 1)
-        flops = 0.0
+        flops = self.step_flops
         for sources, targets in self.stream.lengths(update - 1):
             sizes = len(sources), int(sources.max()), int(targets.max()), int(targets.sum())
             labels = sizes[1] if self.marks_answers else self.outputs
