@@ -79,9 +79,15 @@ def test_the_architecture_names_another_kind_of_attention(run: RunFolder) -> Non
 def test_the_optimisation_names_what_a_recipe_adds(run: RunFolder) -> None:
     plain = write_card(run).read_text(encoding="utf-8").splitlines()
     recipe = yaml.safe_load(run.recipe.read_text(encoding="utf-8"))
+    assert "| Optimiser | Adam, betas 0.9 and 0.98, epsilon 1e-09 |" in plain
     recipe["training"].update(word_dropout=0.1, both_directions_epochs=8, cooldown_share=0.25)
+    recipe["training"].update(optimizer="muon", muon_learning_rate_scale=2.0, weight_decay=0.3)
     run.recipe.write_text(yaml.safe_dump(recipe), encoding="utf-8")
     added = [line for line in write_card(run).read_text(encoding="utf-8").splitlines() if line not in plain]
+    assert [line for line in added if "Optimiser" in line] == [
+        "| Optimiser | Muon for the matrices of the layers, at 2 times the learning rate; Adam for all else with a decoupled weight decay "
+        "of 0.3, betas 0.9 and 0.98, epsilon 1e-09 |"
+    ]
     assert [line for line in added if "left out" in line] == ["| Words left out of what encoder and decoder read | 0.1 |"]
     assert [line for line in added if "opposite" in line] == [
         "| Epochs that also trained the opposite direction, on half of the pairs | the first 8 |"

@@ -69,7 +69,7 @@ def draw_course(records: Sequence[dict[str, Any]], title: str = "") -> Figure:
     if scores := _scores(records):
         panels.append(partial(_score_panel, scores=scores))
     for name, heading, unit in (
-        ("learning_rate", "Learning rate", "step size of Adam"),
+        ("learning_rate", "Learning rate", "step size of the optimiser"),
         ("tokens_per_second", "Speed", "target tokens per second"),
         ("gradient_norm", "Gradient", "norm before clipping"),
     ):

@@ -23,7 +23,7 @@ from ..files.json_files import read_json
 from ..inspection.figures import KINDS
 from ..inspection.head_picture import SURE
 from ..inspection.heads import MEASURES
-from ..recipe import Recipe, load_recipe
+from ..recipe import Recipe, TrainingSettings, load_recipe
 from ..run_folder import TRANSFER, RunFolder
 from . import markdown
 from .curves import draw_curves
@@ -241,9 +241,20 @@ def card_environment() -> Environment:
         signed=lambda number: markdown.Markdown(f"{number:+.2f}"),
         scientific=lambda number: f"{number:.2e}",
         duration=readable_duration,
+        optimiser=_optimiser,
         megabytes=lambda number: f"{number / 1e6:,.1f} MB",
     )
     return environment
+
+
+def _optimiser(settings: TrainingSettings) -> str:
+    """The rule of the updates and its settings, apart from the learning rate."""
+    scale = settings.muon_learning_rate_scale
+    longer = f", at {scale:g} times the learning rate" if scale != 1 else ""
+    rule = "Adam" if settings.optimizer == "adam" else f"Muon for the matrices of the layers{longer}; Adam for all else"
+    decay = f" with a decoupled weight decay of {settings.weight_decay}" if settings.weight_decay else ""
+    betas = " and ".join(map(str, settings.adam_betas))
+    return f"{rule}{decay}, betas {betas}, epsilon {settings.adam_epsilon}"
 
 
 def readable_duration(seconds: float) -> str:
