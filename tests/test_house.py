@@ -44,7 +44,7 @@ LAYERS: list[list[tuple[str, ...]]] = [
     [("data.builtin",)],
     [("data.sources",)],
     [("licences",)],
-    [("recipe", "run_folder", "provenance", "shipped_recipes")],
+    [("recipe", "run_folder", "task_of_folder", "provenance", "shipped_recipes")],
     [("interop.length_penalty",)],
     [("interop.ctranslate2",)],  # an engine, which the door in translation opens
     [("translation",)],

@@ -20,8 +20,8 @@ from vaswani_transformer import (
 )
 from vaswani_transformer.hub.clean_process import AUTO_CLASSES
 from vaswani_transformer.hub.publish import PublishError, check, find_faults, list_files, publish, require_translator
-from vaswani_transformer.hub.task_of_folder import ON_ENCODER, TEXT_TO_TEXT, task_of
 from vaswani_transformer.recipe import parse_recipe
+from vaswani_transformer.task_of_folder import ON_ENCODER, TEXT_TO_TEXT, task_of
 from vaswani_transformer.training.building import build_model
 
 SIZES: dict[str, Any] = {

@@ -12,6 +12,8 @@ USES = {
     tokenizer.batch_decode(model.generate(**tokenizer(["..."], return_tensors="pt")), skip_special_tokens=True)""",
     "onnx": """model, tokenizer = ORTModelForSeq2SeqLM.from_pretrained("{0}"), AutoTokenizer.from_pretrained("{0}")  # optimum.onnxruntime
     tokenizer.batch_decode(model.generate(**tokenizer(["..."], return_tensors="pt"), num_beams=1), skip_special_tokens=True)""",
+    "onnx of an encoder": """session, tokenizer = InferenceSession("{0}/model.onnx"), AutoTokenizer.from_pretrained("{0}")  # onnxruntime
+    session.run(None, dict(tokenizer(["..."], padding=True, return_tensors="np")))""",
 }
 
 
@@ -27,12 +29,15 @@ def export(
         typer.Option(metavar="PROGRAM", help="For onnx: the python of an environment with optimum-onnx.", show_default="one that is made"),
     ] = None,
 ) -> None:
-    """Take a trained translator into another engine.
+    """Take a trained model into another engine.
 
     \b
     vaswani export runs/my_pair/averaged exported --to ctranslate2 --quantization int8
     vaswani export runs/my_pair/averaged exported --to marian
     vaswani export runs/my_pair/averaged exported --to onnx
+
+    A model without a decoder, such as a classifier, goes to ONNX only: one graph for ONNX Runtime, by PyTorch's own exporter (it needs
+    `pip install 'vaswani_transformer[browser]'`). The rest is for translators.
 
     `ctranslate2` is a fast engine without PyTorch (it needs `pip install ctranslate2`). A `marian` folder loads with the stock
     MarianMTModel of any transformers since 4.40, and with whatever reads Marian models. `onnx` is for
@@ -40,6 +45,7 @@ def export(
     """
     if optimum_python is not None and to != "onnx":
         raise typer.BadParameter("--optimum-python is for onnx; leave it out.")
+    use: str = to
     if to == "ctranslate2":
         from ..interop.ctranslate2_export import export_ctranslate2
 
@@ -47,9 +53,17 @@ def export(
     elif quantization is not None:
         raise typer.BadParameter(f"{'A Marian' if to == 'marian' else 'An ONNX'} model is stored in float32; leave out --quantization.")
     elif to == "onnx":
-        from ..interop.onnx import export_onnx
+        from ..interop.onnx_encoder import export_encoder_onnx, is_encoder
 
-        export_onnx(folder, out, python=optimum_python)
+        if is_encoder(folder):
+            if optimum_python is not None:
+                raise typer.BadParameter("--optimum-python is for translators, and this model has no decoder; leave it out.")
+            export_encoder_onnx(folder, out)
+            use = "onnx of an encoder"
+        else:
+            from ..interop.onnx import export_onnx
+
+            export_onnx(folder, out, python=optimum_python)
     else:
         from ..interop.marian import export_marian
 
@@ -59,4 +73,4 @@ def export(
     if VaswaniConfig.from_pretrained(folder).parallel_heads > 1:
         print("The model's parallel heads are left out: other engines do not decode with them. Its translations stay the same.")
     size = sum(file.stat().st_size for file in out.iterdir())
-    print(f"{out} ({size:,} bytes) is ready. Use it:\n    {USES[to].format(out)}")
+    print(f"{out} ({size:,} bytes) is ready. Use it:\n    {USES[use].format(out)}")

@@ -69,7 +69,7 @@ def _show(run: "RunFolder", sentences: int) -> None:
     from transformers import pipeline
 
     from ..files.json_files import read_json
-    from ..hub.task_of_folder import task_of
+    from ..task_of_folder import task_of
 
     task: Any = task_of(run.published)
     use: Any = pipeline(task, model=str(run.published))

@@ -21,8 +21,8 @@ from ..files.json_files import read_json
 from ..report.model_card import write_card
 from ..run_folder import RunFolder
 from ..shortlist import SHORTLIST_FILE
+from ..task_of_folder import task_of, writes_text, wrong_task_of_card
 from . import clean_process
-from .task_of_folder import task_of, writes_text, wrong_task_of_card
 
 MODEL_FILES = (
     "config.json",

@@ -9,13 +9,10 @@ Shapes: B sentences, R rows of the decoder (B, or any number for one sentence), 
 source positions in the cache, H heads, V vocabulary.
 """
 
-import logging
 import math
 import shutil
 import tempfile
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -25,6 +22,7 @@ from transformers import MarianMTModel
 
 from ..files.atomic_folder import new_folder
 from .marian import export_marian
+from .onnx_exporter import quiet, require_onnx
 
 Precision = Literal["float32", "int8"]
 
@@ -58,8 +56,8 @@ def export_browser_onnx(folder: str | Path, out: str | Path, *, precisions: Sequ
         ValueError: the model cannot be exported to Marian's format; the sentence says why.
         ImportError: the extra `browser` is not installed.
     """
-    _require_onnx()
-    with new_folder(out) as unfinished, tempfile.TemporaryDirectory() as scratch, _quiet(), torch.no_grad():
+    require_onnx("An export for browsers")
+    with new_folder(out) as unfinished, tempfile.TemporaryDirectory() as scratch, quiet(), torch.no_grad():
         marian = export_marian(folder, Path(scratch) / "marian")
         model = MarianMTModel.from_pretrained(marian, dtype=torch.float32).eval()
         (unfinished / "onnx").mkdir()
@@ -254,28 +252,3 @@ def quantize(full: Path, out: Path) -> None:
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     quantize_dynamic(full, out, per_channel=True, weight_type=QuantType.QInt8)
-
-
-def _require_onnx() -> None:
-    try:
-        import onnx
-        import onnxruntime
-        import onnxscript
-    except ImportError as error:
-        raise ImportError(
-            f"An export for browsers needs {error.name}; install the extra: pip install 'vaswani_transformer[browser]'.", name=error.name
-        ) from error
-    del onnx, onnxruntime, onnxscript
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep the exporters' remarks on their own insides from the user."""
-    before = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(before)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ..files.json_files import read_json
+from .files.json_files import read_json
 
 TEXT_TO_TEXT = ("translation", "summarization", "text2text-generation")
 ON_ENCODER = {
