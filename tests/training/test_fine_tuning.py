@@ -11,6 +11,7 @@ from peft import PeftModel
 from safetensors.torch import load_file
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
+from vaswani_transformer.files.json_files import read_json
 from vaswani_transformer.recipe import FineTuningSettings, Recipe
 from vaswani_transformer.run_folder import RunFolder
 from vaswani_transformer.training.building import adapt, build_model
@@ -47,6 +48,8 @@ def test_it_begins_where_the_other_ended(make_recipe: MakeRecipe, run: RunFolder
     assert train(make_recipe(fine=_fine(origin, method), updates=4), run)
     config = VaswaniForConditionalGeneration.from_pretrained(run.averaged).config
     assert (config.d_model, config.dropout) == (16, 0.2)
+    search = [read_json(folder / "generation_config.json") for folder in (origin, run.averaged)]
+    assert search[0] == search[1]  # so no dropout among the settings of the search
     before, initial = _weights(origin), _weights(run.initial)
     layers = [name for name in before if "layers" in name]
     assert all(torch.equal(before[name], initial[name]) for name in layers)

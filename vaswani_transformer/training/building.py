@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from transformers.utils import logging
 
+from ..configuration_vaswani import VaswaniConfig
 from ..modeling_tasks import (
     VaswaniForMaskedLM,
     VaswaniForQuestionAnswering,
@@ -62,8 +63,10 @@ def build_model(
         if settings.initial_embedding_scale != 1:
             scale_embeddings(model, settings.initial_embedding_scale)
     else:
+        # In a configuration, for `from_pretrained` would write the names among the search settings, too
+        config = VaswaniConfig.from_pretrained(initial, **recipe.model, **named)
         with _quiet() if recipe.has_no_decoder else nullcontext():
-            model = model_class.from_pretrained(initial, **recipe.model, **named)
+            model = model_class.from_pretrained(initial, config=config)
         recipe.check_dropout(model.config)
     # Fusing gains little for short sentences, and on CPUs SDPA in bfloat16 is several times slower than the plain products
     attention = "eager" if device.type == "cpu" or model.config.attention_score == "additive" else "sdpa"
