@@ -40,7 +40,7 @@ LAYERS: list[list[tuple[str, ...]]] = [
         "pipeline_text_to_text", "pipeline_translation", "pipeline_question_answering",
     )],
     [("files",)],
-    [("strict_yaml", "tasks")],
+    [("strict_yaml", "tasks", "word_places")],
     [("data.builtin",)],
     [("data.sources",)],
     [("licences",)],

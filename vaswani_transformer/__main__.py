@@ -1,7 +1,7 @@
 """The command `vaswani`, which is also `python -m vaswani_transformer`: its verbs, and how it ends.
 
-Exit status: 0; 1 if it failed; 2 if the command line is wrong; 3 if `translate` left lines out; 130 if it was stopped. What a user can mend
-is one line on standard error; anything else is a bug and shows Python's traceback.
+Exit status: 0; 1 if it failed; 2 if the command line is wrong; 3 if `translate` or `label` left lines out; 130 if it was stopped. What a
+user can mend is one line on standard error; anything else is a bug and shows Python's traceback.
 """
 
 import _thread
@@ -25,6 +25,7 @@ from .commands import (
     export,
     heads,
     info,
+    label,
     look,
     new,
     publish,
@@ -52,6 +53,7 @@ VERBS: dict[str, Callable[..., None] | typer.Typer] = {
     "card": card.card,
     "publish": publish.publish,
     "translate": translate.translate,
+    "label": label.label,
     "look": look.look,
     "demo": demo.demo,
     "shortlist": shortlist.shortlist,

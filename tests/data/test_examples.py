@@ -5,7 +5,7 @@ from transformers import PreTrainedTokenizerBase
 
 from vaswani_transformer import train_tokenizer
 from vaswani_transformer.data.encoding import EncodedCorpus, encode_corpus
-from vaswani_transformer.data.examples import CutTexts, LabelledTexts, TaggedWords, all_labels, check_lengths, first_tokens, with_labels
+from vaswani_transformer.data.examples import CutTexts, LabelledTexts, TaggedWords, all_labels, check_lengths, with_labels
 from vaswani_transformer.data.sources.corpus import SentencePair
 
 WORDS = ["Zoë", "'s", "1 000", "naïve", "🙂🙂", "ﬁne", "do", "n't", "."]
@@ -87,12 +87,6 @@ def test_labels_that_do_not_fit_are_named(tokenizer: PreTrainedTokenizerBase, pa
 def test_a_missing_label_is_named(target: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         list(with_labels([SentencePair("x", target, "f", 9)]))
-
-
-def test_a_token_of_two_words_cannot_have_two_labels() -> None:
-    assert first_tokens(["ab", "c"], [(0, 1), (1, 2), (2, 4), (0, 0)]) == [0, 2]
-    with pytest.raises(ValueError, match="two of the words 'ab c' into one token"):
-        first_tokens(["ab", "c"], [(0, 4), (0, 0)])
 
 
 def test_labels_are_numbered_in_their_order() -> None:

@@ -137,7 +137,8 @@ def test_an_encoder_alone_is_no_translator(kind: Any, folder: Path, tmp_path: Pa
     kind(VaswaniConfig.from_pretrained(folder)).save_pretrained(encoder)
     tokenizer.save_pretrained(encoder)
     capfd.readouterr()
-    sentence = rf"encoder holds an encoder alone \({kind.__name__}\), which writes no text; name the folder of a model with a decoder"
+    hint = "" if kind is VaswaniForMaskedLM else "label texts with `vaswani label`, "
+    sentence = rf"encoder holds an encoder alone \({kind.__name__}\), which writes no text; {hint}name the folder of a model with a decoder"
     for load in (load_checkpoint, partial(load_checkpoint, only_ours=True), partial(check_start, with_decoder=True)):
         with pytest.raises(ValueError, match=sentence):
             load(encoder)

@@ -5,6 +5,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from .line_options import BatchTokens, Column, Format, Input, MaxSourceTokens, Output, Window, check_column
+
 _OPTIONS = {
     "num_return_sequences": "--nbest", "scores": "--scores", "target_language": "--target-language", "batch_tokens": "--batch-tokens",
     "max_source_tokens": "--max-source-tokens",
@@ -20,13 +22,10 @@ _OF_THE_COMMAND = (
 
 def translate(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A model's folder, or a repository of the Hub.")],
-    input: Annotated[str, typer.Option(metavar="FILE", help="What to translate: plain, .gz or .xz; - is standard input.")] = "-",
-    output: Annotated[str, typer.Option(metavar="FILE", help="Where to; - is standard output, which cannot be resumed.")] = "-",
-    format: Annotated[Literal["text", "tsv", "csv", "jsonl"], typer.Option(help="Of the lines, in and out.")] = "text",
-    column: Annotated[
-        str | None,
-        typer.Option("--column", "--field", metavar="NAME", help="Column, by name or number, or field.", show_default="1; text"),
-    ] = None,
+    input: Input = "-",
+    output: Output = "-",
+    format: Format = "text",
+    column: Column = None,
     engine: Annotated[Literal["pytorch", "ctranslate2"], typer.Option(help="What translates; see `vaswani export`.")] = "pytorch",
     dtype: Annotated[
         str | None,
@@ -39,9 +38,9 @@ def translate(
     nbest: Annotated[int | None, typer.Option(min=1, metavar="N", help="Translations a line, best first.", show_default="1")] = None,
     scores: Annotated[bool, typer.Option("--scores", help="Write the search's score of each translation, too.")] = False,
     settings: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of generate; repeatable.")] = None,
-    batch_tokens: Annotated[int, typer.Option(min=1, metavar="N", help="Source tokens a batch.")] = 4096,
-    max_source_tokens: Annotated[int, typer.Option(min=1, metavar="N", help="Longer texts fail.")] = 1024,
-    window: Annotated[int, typer.Option(min=1, metavar="N", help="Lines that are sorted by length together.")] = 4000,
+    batch_tokens: BatchTokens = 4096,
+    max_source_tokens: MaxSourceTokens = 1024,
+    window: Window = 4000,
     split_sentences: Annotated[
         str | None, typer.Option(metavar="LANGUAGE", help="Cut texts into sentences; the source's code: en.")
     ] = None,
@@ -57,8 +56,7 @@ def translate(
     resumes a job that was stopped or killed, to the same bytes. A line that cannot be translated is named on standard error and stays
     empty in the output; the exit status is then 3 (under `accelerate launch` 0).
     """
-    if column is not None and format == "text":
-        raise typer.BadParameter("--column names a part of a line, and a line of --format text has none; leave it out, or set --format.")
+    check_column(column, format)
     from ..strict_yaml import parse_override
     from ..translation.job import JobSettings, translate_file
     from ..translation.loading import load_engine

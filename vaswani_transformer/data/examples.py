@@ -20,6 +20,7 @@ from ..languages import target_languages
 from ..recipe import Recipe
 from ..search_settings import LONGEST_QUESTION
 from ..tasks import BETWEEN_TEXTS, BETWEEN_WORDS
+from ..word_places import first_tokens
 from .sources.corpus import SentencePair
 from .sources.marked import read_marked
 
@@ -325,27 +326,6 @@ def all_labels(pairs: Iterable[SentencePair]) -> tuple[str, ...]:
     if len(found) < 2:
         raise ValueError(f"All training texts have the label {', '.join(found)!r}; there must be two or more to choose from.")
     return tuple(sorted(found, key=lambda label: (not label.isdecimal(), int(label) if label.isdecimal() else 0, label)))
-
-
-def first_tokens(words: Sequence[str], offsets: Sequence[tuple[int, int]]) -> list[int]:
-    """The place of each word's first token in a text of `words` with one space between them.
-
-    Args:
-        words: at least one.
-        offsets: of each token, where it begins and ends in the text; the space before a word may be in its token, or a token of its own.
-
-    Raises:
-        ValueError: two words share a token, which cannot have two labels.
-    """
-    places, start, token = [], 0, 0
-    for word in words:
-        while token + 1 < len(offsets) and offsets[token][1] <= start:
-            token += 1
-        places.append(token)
-        start += len(word) + 1
-    if len(set(places)) < len(places):
-        raise ValueError(f"The tokenizer puts two of the words {' '.join(words)!r} into one token; use one that splits text at spaces.")
-    return places
 
 
 def text_ids(texts: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> Ids:

@@ -1,1 +1,1 @@
-"""Translates text of any volume: lists of sentences, and files, which resume where they stopped."""
+"""Translates and labels text of any volume: lists of sentences, and files, which resume where they stopped."""

@@ -1,4 +1,4 @@
-"""Translates a file of any size, window by window, in order.
+"""Translates or labels a file of any size, window by window, in order.
 
 The main process reads windows of lines and hands them out. Each process translates one, longest sentences first. The main process writes
 the results in the order of the windows. The content alone decides where windows end, and each is translated by itself. So the output does
@@ -29,7 +29,7 @@ _SECONDS_BETWEEN_LINES = 10.0
 """How often the bar is printed where it cannot be overwritten: in a file, or in the log of a batch system."""
 
 Translate = Callable[[Sequence[str]], Iterator[tuple[int, Outcome]]]
-"""The type of a `Translator`'s call."""
+"""The type of the call of a `Translator` or `Labeller`."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,7 @@ class JobSettings:
         hypotheses, scores: what is written for each line, see `Layout`.
         window: the most lines that are read, sorted by length and translated together.
         split_language: split every text into sentences of this language; None does not split.
+        name: what a line gets, "translation", "label" or "labels".
     """
 
     format: str = "text"
@@ -50,10 +51,11 @@ class JobSettings:
     scores: bool = False
     window: int = 4000
     split_language: str | None = None
+    name: str = "translation"
 
     @property
     def layout(self) -> Layout:
-        return Layout(self.hypotheses, self.scores)
+        return Layout(self.hypotheses, self.scores, self.name)
 
     def __post_init__(self) -> None:
         if self.format not in FORMATS:
@@ -61,7 +63,7 @@ class JobSettings:
         if self.format == "text" and self.column is not None:
             raise ValueError(f"`column` is {self.column!r}, and a line of the format text has none; leave it out, or choose another.")
         if self.window < 1 or self.hypotheses < 1:
-            raise ValueError(f"A window of {self.window} lines, {self.hypotheses} translations a line: both must be at least 1.")
+            raise ValueError(f"A window of {self.window} lines, {self.hypotheses} {self.name}s a line: both must be at least 1.")
         if self.split_language is not None:
             check_language(self.split_language)
         if self.split_language is not None and self.layout.columns > 1:
@@ -87,14 +89,14 @@ def translate_file(
     *,
     progress: bool = True,
 ) -> JobProgress:
-    """Translate `source` into `target`, or resume where an earlier call stopped. Every process of a job calls this.
+    """Translate or label `source` into `target`, or resume where an earlier call stopped. Every process of a job calls this.
 
     Args:
         source: a file, plain, .gz or .xz; or "-" for standard input.
         target: likewise; a job that writes to standard output cannot be resumed.
-        translate: the translator; each process has its own.
+        translate: the `Translator` or `Labeller`; each process has its own.
         settings: see `JobSettings`.
-        identity: what identifies the translator, as data for JSON; a job resumes only with an equal one.
+        identity: what identifies the model, as data for JSON; a job resumes only with an equal one.
         progress: show a bar on standard error.
 
     Returns:
@@ -188,9 +190,9 @@ def _rendered(window: Window, records: Records, outcomes: Sequence[Outcome | Non
 class _Desk:
     """The main process' side of a job: reads windows, writes results, shows progress."""
 
-    def __init__(self, name: str, records: Records, windows: Iterator[Window], output: Output, bar: Any) -> None:
+    def __init__(self, name: str, records: Records, windows: Iterator[Window], output: Output, bar: Any, done: str) -> None:
         self.records, self.output = records, output
-        self._name, self._windows, self._bar = name, windows, bar
+        self._name, self._windows, self._bar, self._done = name, windows, bar, done
 
     def take(self, count: int) -> list[Window]:
         return list(islice(self._windows, count))
@@ -210,7 +212,7 @@ class _Desk:
         done = self.output.progress
         if done.failed:
             self._bar.write(
-                f"{done.failed} of {done.lines} lines of {self._name} could not be translated.",
+                f"{done.failed} of {done.lines} lines of {self._name} could not be {self._done}.",
                 file=sys.stderr,
             )
         return done
@@ -219,6 +221,8 @@ class _Desk:
 @contextmanager
 def _open_desk(source: str, target: str, settings: JobSettings, identity: Mapping[str, Any], progress: bool) -> Iterator[_Desk]:
     name = "standard input" if source == "-" else source
+    translates = settings.name == "translation"
+    doing, done, unit = ("Translating", "translated", "sentence") if translates else ("Labelling", "labelled", "text")
     with ExitStack() as stack:
         reader = LineReader(stack.enter_context(open_input(source)), name, DELIMITERS if settings.format == "csv" else "")
         first = reader.read()
@@ -234,8 +238,8 @@ def _open_desk(source: str, target: str, settings: JobSettings, identity: Mappin
         begun = [first] if first is not None and not output.progress.lines else []
         windows = iter(()) if output.progress.complete else reader.windows(settings.window, begun)
         with tqdm(
-            desc="Translating",
-            unit="sentence" if settings.split_language is None else "line",
+            desc=doing,
+            unit=unit if settings.split_language is None else "line",
             total=count_lines(source) if progress and settings.format != "csv" else None,  # a row may span several lines
             initial=output.progress.lines,
             disable=not progress,
@@ -244,7 +248,7 @@ def _open_desk(source: str, target: str, settings: JobSettings, identity: Mappin
             mininterval=0.1 if sys.stderr.isatty() else _SECONDS_BETWEEN_LINES,
         ) as bar:
             try:
-                yield _Desk(name, records, windows, output, bar)
+                yield _Desk(name, records, windows, output, bar, done)
             except BaseException:
                 bar.write(output.advice(), file=sys.stderr)
                 raise

@@ -1,4 +1,5 @@
-"""The only way to load a translator from disk: a checkpoint in PyTorch, or its export in another engine behind the same `generate`.
+"""The only way to load from disk what translates or labels: a checkpoint in PyTorch, or its export in another engine behind the same
+`generate`.
 
 Every load is checked: the folder is a model's, its files are those that were saved, no weight is missing, and the tokenizer fits.
 """
@@ -11,7 +12,14 @@ import torch
 from huggingface_hub import snapshot_download
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 from safetensors import SafetensorError
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBase
+from transformers import (
+    AutoModelForSeq2SeqLM,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+    AutoTokenizer,
+    PreTrainedConfig,
+    PreTrainedTokenizerBase,
+)
 
 from ..configuration_vaswani import ENCODER, VaswaniConfig
 from ..files.checksums import file_sha256, verify
@@ -27,6 +35,7 @@ VOCABULARIES = ("tokenizer.json", "vocab.json", "vocab-src.json")
 _DTYPES = ("float32", "bfloat16", "float16", "int8")
 _PROSE_AND_PICTURES = {".md", ".png"}
 _OTHER_FRAMEWORKS = ["*.h5", "*.msgpack", "*.ot", "*.onnx", "*.tflite"]
+_LABELLING = {"ForSequenceClassification": AutoModelForSequenceClassification, "ForTokenClassification": AutoModelForTokenClassification}
 _IN_A_RUN = ("averaged", "published")
 """The models' folders in a run, the most wanted first."""
 
@@ -111,9 +120,13 @@ def load_encoder(folder: Path) -> Checkpoint:
         FileNotFoundError, ValueError: as `load_checkpoint`.
     """
     _check_files(folder, only_ours=True)
+    return _without_decoder(folder, VaswaniEncoderModel)
+
+
+def _without_decoder(folder: Path, model_class: Any, **settings: Any) -> Checkpoint:
     verify(folder)
     try:
-        model, loading = VaswaniEncoderModel.from_pretrained(folder, output_loading_info=True)
+        model, loading = model_class.from_pretrained(folder, output_loading_info=True, **settings)
     except (SafetensorError, RuntimeError) as error:
         raise ValueError(f"The weights in {folder} are damaged or incomplete ({first_line(error)}); copy them again.") from error
     return _with_tokenizer(folder, model, loading["missing_keys"])
@@ -163,6 +176,31 @@ def load_engine(name: str, engine: str = "pytorch", dtype: str | None = None) ->
     return Engine(model, tokenizer, {"model": folder_sha256(folder), "engine": engine, "dtype": dtype})
 
 
+def load_labelling(name: str) -> Engine:
+    """Load a classifier or a tagger, of ours or any of transformers', onto this process' device; on a CPU in float32.
+
+    Args:
+        name: a folder, or a repository of the Hub.
+
+    Raises:
+        FileNotFoundError: there is no such model.
+        ValueError: it gives no labels, or a file is damaged.
+    """
+    with processes().main_process_first():
+        folder = local_folder(name)
+    _check_files(folder, only_ours=False)
+    kinds = read_json(folder / "config.json").get("architectures") or ["model without a class"]
+    found = [loader for ending, loader in _LABELLING.items() if any(kind.endswith(ending) for kind in kinds)]
+    if not found:
+        raise ValueError(
+            f"{folder} holds a {kinds[0]}, which gives texts no labels; name the folder of a classifier or a tagger. Translators and "
+            "summarisers are for `vaswani translate`, and all models for the pipelines."
+        )
+    device = processes().device
+    model, tokenizer = _without_decoder(folder, found[0], dtype=torch.float32 if device.type == "cpu" else "auto")
+    return Engine(model.to(device), tokenizer, {"model": folder_sha256(folder)})
+
+
 def folder_sha256(folder: Path) -> dict[str, str]:
     """SHA-256 of every file of a model, except prose and pictures."""
     files = sorted(path for path in folder.iterdir() if path.is_file())
@@ -194,10 +232,11 @@ def _require_decoder(folder: Path) -> None:
     config = read_json(folder / "config.json")
     if config.get("model_type") == VaswaniConfig.model_type and not config.get("is_encoder_decoder", True):
         name = (config.get("architectures") or [ENCODER])[0]
+        hint = "label texts with `vaswani label`, " if name.endswith(tuple(_LABELLING)) else ""
         raise ValueError(
-            f"{folder} holds an encoder alone ({name}), which writes no text; name the folder of a model with a decoder, or, to train one "
-            f"from these weights, save VaswaniForConditionalGeneration.from_pretrained({str(folder)!r}), whose decoder is random, and the "
-            "tokenizer in a new folder."
+            f"{folder} holds an encoder alone ({name}), which writes no text; {hint}name the folder of a model with a decoder, or, to "
+            f"train one from these weights, save VaswaniForConditionalGeneration.from_pretrained({str(folder)!r}), whose decoder is "
+            "random, and the tokenizer in a new folder."
         )
 
 

@@ -1,4 +1,4 @@
-"""Where translations go: a stream, or a file whose job can resume after a kill at any instruction.
+"""Where translations and labels go: a stream, or a file whose job can resume after a kill at any instruction.
 
 While a job runs, its output is `OUT.partial`, and `OUT.progress.json` records how much of it is complete. A window is on the disk before
 the record counts it. Anything beyond the recorded size is unfinished, and is cut off. After the last window the file gets its
@@ -27,10 +27,10 @@ class JobProgress:
 
     Attributes:
         lines: number of lines done, in the input and in the output.
-        failed: how many of these have no translation.
+        failed: how many of these have no translation or label.
         digest: SHA-256 of the input up to there.
         size: bytes of output.
-        complete: nothing is left to translate.
+        complete: nothing is left to do.
     """
 
     lines: int = 0
@@ -85,11 +85,11 @@ def skip_finished(progress: JobProgress, reader: LineReader, name: str) -> None:
     """Move `reader` past the lines that are done; it may have read the first one already, but no more.
 
     Raises:
-        ValueError: its first lines are not those that were translated.
+        ValueError: its first lines are not those that the job has read.
     """
     if not reader.skip(progress.lines - reader.lines_read) or (progress.lines and reader.digest != progress.digest):
         raise ValueError(
-            f"The first {progress.lines} lines of {name} are not those that were translated before; give the input that the job started "
+            f"The first {progress.lines} lines of {name} are not those that the job has read before; give the input that the job started "
             "with, or remove the .partial and .progress.json files beside the output to start again."
         )
 

@@ -1,4 +1,4 @@
-"""What a line of a file holds, and how its translation is written beside it: one line out for every line in, whatever happens.
+"""What a line of a file holds, and how its translation or label is written beside it: one line out for every line in, whatever happens.
 
 With N hypotheses a line and scores, the columns of `text` and the appended columns of `tsv` are
 
@@ -7,7 +7,8 @@ With N hypotheses a line and scores, the columns of `text` and the appended colu
 separated by tabs; line breaks and tabs inside a translation become spaces. In `csv` they have the input's own separator, and a row may
 span several lines, within quotation marks. `jsonl` adds `"translation"` (and `"score"`), or for N above 1
 `"translations": [{"translation": ..., "score": ...}, ...]`. A line that could not be translated has empty columns, or an empty
-`"translation"` (`"translations": []`) and the reason as `"error"`. A blank line has blank translations without a score.
+`"translation"` (`"translations": []`) and the reason as `"error"`. A blank line has blank translations without a score. Labels are named
+`label`, or `labels` for those of all words, in place of `translation`.
 """
 
 import csv
@@ -26,15 +27,16 @@ FORMATS = ("text", "tsv", "csv", "jsonl")
 
 
 class BadLine(ValueError):
-    """A line in which there is nothing to translate; the sentence says why."""
+    """A line without a text; the sentence says why."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The content of a line of output: how many hypotheses, and whether with scores."""
+    """The content of a line of output: how many hypotheses, whether with scores, and what each is called."""
 
     hypotheses: int = 1
     scores: bool = False
+    name: str = "translation"
 
     @property
     def columns(self) -> int:
@@ -55,7 +57,7 @@ class Layout:
     def header(self) -> list[str]:
         """Names of the columns."""
         numbers = [""] if self.hypotheses == 1 else [f"_{number}" for number in range(1, self.hypotheses + 1)]
-        kinds = ["translation", "score"] if self.scores else ["translation"]
+        kinds = [self.name, "score"] if self.scores else [self.name]
         return [kind + number for number in numbers for kind in kinds]
 
     def fields(self, outcome: Outcome) -> dict[str, Any]:
@@ -63,14 +65,14 @@ class Layout:
         entries = [] if isinstance(outcome, Failure) else [self._fields(entry) for entry in outcome]
         error = {"error": outcome.reason} if isinstance(outcome, Failure) else {}
         if self.hypotheses > 1:
-            return {"translations": entries, **error}
-        return {**(entries[0] if entries else {"translation": ""}), **error}
+            return {f"{self.name}s": entries, **error}
+        return {**(entries[0] if entries else {self.name: ""}), **error}
 
     def _fields(self, hypothesis: Translation) -> dict[str, Any]:
         if not self.scores:
-            return {"translation": hypothesis.text}
+            return {self.name: hypothesis.text}
         score = hypothesis.score
-        return {"translation": hypothesis.text, "score": None if score is None else round(score, 6)}
+        return {self.name: hypothesis.text, "score": None if score is None else round(score, 6)}
 
 
 class Records(Protocol):
@@ -81,7 +83,7 @@ class Records(Protocol):
         """The output's line for the input's first line, if that is a header."""
 
     def source(self, line: bytes) -> str:
-        """The text to translate; blank for a blank line. Raises `BadLine`."""
+        """The text; blank for a blank line. Raises `BadLine`."""
 
     def render(self, line: bytes, outcome: Outcome) -> bytes:
         """The line of output, without its line break."""
@@ -110,7 +112,7 @@ class TextLines:
 class TsvRows:
     """A line is a row of cells separated by tabs, without quoting; every row has as many as the first.
 
-    Only the cell to translate is decoded; the others are copied byte for byte.
+    Only the cell with the text is decoded; the others are copied byte for byte.
     """
 
     layout: Layout
@@ -251,7 +253,7 @@ def make_records(kind: str, column: str | None, layout: Layout, first_line: byte
     """The format `kind`, one of `FORMATS`.
 
     Args:
-        column: the column of "tsv" and "csv" to translate, the first by default; for "jsonl" the field, "text" by default.
+        column: the column of "tsv" and "csv" with the text, the first by default; for "jsonl" the field, "text" by default.
         first_line: the input's first line.
 
     Raises:

@@ -4,7 +4,7 @@ Validation, evaluation and the translation of files use this; an application use
 transformers' sequence-to-sequence models, or anything with the same `generate`.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -74,7 +74,7 @@ def translate(
     check_search(generate_kwargs)
     check_shortlist_languages(model, generate_kwargs, None, target_language)
     for index, sentence in enumerate(sentences):
-        if reason := _fault(sentence):
+        if reason := fault(sentence):
             raise ValueError(f"Sentence {index} cannot be translated: {reason}.")
     translations = [""] * len(sentences)
     token_ids = _token_ids(tokenizer, sentences, language_prefix(tokenizer, target_language))
@@ -147,40 +147,58 @@ class Translator:
         Raises:
             Exception: whatever the model raises on a sentence that it could translate before.
         """
-        faults = {index: Failure(reason) for index, sentence in enumerate(sentences) if (reason := _fault(sentence))}
+        faults = {index: Failure(reason) for index, sentence in enumerate(sentences) if (reason := fault(sentence))}
         yield from faults.items()
         sentences = ["" if index in faults else sentence for index, sentence in enumerate(sentences)]
         token_ids = _token_ids(self._tokenizer, sentences, self._prefix)
         yield from ((index, self._blank) for index in range(len(sentences)) if index not in token_ids and index not in faults)
-        too_long = [index for index, ids in token_ids.items() if len(ids) > self._max_source_tokens]
-        for index in too_long:
-            yield (
-                index,
-                Failure(
-                    f"{len(token_ids.pop(index))} tokens are more than the {self._max_source_tokens} of max_source_tokens; "
-                    "split the text into sentences"
-                ),
-            )
-        failed = False
-        for batch in _batches(token_ids, self._batch_tokens):
-            for index, outcome in zip(batch, self._isolating_failures([token_ids[i] for i in batch]), strict=True):
-                if isinstance(outcome, Failure) and not failed:
-                    self._probe()
-                    failed = True
-                yield index, outcome
+        yield from pop_too_long(token_ids, self._max_source_tokens)
+
+        def search(numbers: list[int]) -> list[list[Translation]]:
+            return _search(self._model, self._tokenizer, [token_ids[number] for number in numbers], self._generate_kwargs)
+
+        yield from computed(search, token_ids, self._batch_tokens, self._probe)
 
     def _probe(self, **settings: Any) -> list[Translation]:
         probe = _token_ids(self._tokenizer, [_PROBE], self._prefix)
         return _search(self._model, self._tokenizer, list(probe.values()), self._generate_kwargs | settings)[0]
 
-    def _isolating_failures(self, token_ids: list[list[int]]) -> list[Outcome]:
-        try:
-            return list(_search(self._model, self._tokenizer, token_ids, self._generate_kwargs))
-        except Exception as error:
-            if len(token_ids) == 1:
-                return [Failure(" ".join(f"{type(error).__name__}: {error}".split())[:400])]
-        half = len(token_ids) // 2
-        return [outcome for part in (token_ids[:half], token_ids[half:]) for outcome in self._isolating_failures(part)]
+
+Compute = Callable[[list[int]], list[list[Translation]]]
+"""What a model makes of each of some texts, by their numbers."""
+
+
+def computed(
+    compute: Compute, token_ids: dict[int, list[int]], batch_tokens: int, probe: Callable[[], object]
+) -> Iterator[tuple[int, Outcome]]:
+    """The number and the outcome of each text in `token_ids`, in batches of at most `batch_tokens`, longest first.
+
+    A batch that fails is halved until the text that it fails on is alone. At the first failure, `probe` raises if the model itself fails.
+    """
+    failed = False
+    for batch in _batches(token_ids, batch_tokens):
+        for number, outcome in zip(batch, _isolating_failures(compute, batch), strict=True):
+            if isinstance(outcome, Failure) and not failed:
+                probe()
+                failed = True
+            yield number, outcome
+
+
+def _isolating_failures(compute: Compute, batch: list[int]) -> list[Outcome]:
+    try:
+        return list(compute(batch))
+    except Exception as error:
+        if len(batch) == 1:
+            return [Failure(" ".join(f"{type(error).__name__}: {error}".split())[:400])]
+    half = len(batch) // 2
+    return [outcome for part in (batch[:half], batch[half:]) for outcome in _isolating_failures(compute, part)]
+
+
+def pop_too_long(token_ids: dict[int, list[int]], most: int) -> Iterator[tuple[int, Failure]]:
+    """Take the texts with more than `most` tokens out of `token_ids`, and give the number of each and why."""
+    for index in [index for index, ids in token_ids.items() if len(ids) > most]:
+        count = len(token_ids.pop(index))
+        yield index, Failure(f"{count} tokens are more than the {most} of max_source_tokens; split the text into sentences")
 
 
 def check_search(generate_kwargs: Mapping[str, Any]) -> None:
@@ -195,7 +213,7 @@ def check_search(generate_kwargs: Mapping[str, Any]) -> None:
         raise ValueError(f"{wanted} translations a sentence need as many beams, and `num_beams` is {beams}.")
 
 
-def _fault(sentence: str) -> str | None:
+def fault(sentence: str) -> str | None:
     """Why a string is not text; None if it is."""
     position = half_pair(sentence)
     return f"half a surrogate pair at character {position}, which is not text" if position else None
