@@ -100,6 +100,20 @@ def test_multi30k_is_the_published_tiny_transformer(name: str) -> None:
     assert {corpus.tokenized for corpus in corpora} == {name == "multi30k_en_de"}
 
 
+def test_the_best_captions_need_no_more_target_tokens_than_the_plain_ones() -> None:
+    """And begin as those do: only the optimiser, the dropout and the number of updates differ, and then the model goes on by itself."""
+    plain, first, second = (shipped(f"multi30k_en_de{suffix}") for suffix in ("", "_muon", "_distilled"))
+    training = replace(plain.training, optimizer="muon", updates=first.training.updates)
+    assert replace(plain, name=first.name, model={**plain.model, "dropout": 0.2}, training=training) == first
+    teacher = f"runs/{first.name}/averaged"
+    assert second.data.distillation == DistillationSettings(
+        teacher, num_beams=5, best=5, closest=True, keep_original=True, dtype="bfloat16"
+    )
+    assert (second.init_from, replace(second.data, distillation=None), second.search) == (teacher, first.data, first.search)
+    assert second.batching == first.batching == plain.batching
+    assert first.training.updates + second.training.updates < plain.training.updates
+
+
 def test_multi30k_in_three_languages_begins_with_the_model_of_one() -> None:
     recipe, single = shipped("multi30k_en_mul"), shipped("multi30k_en_de_raw")
     assert recipe.target_languages == ("de", "fr", "cs")
