@@ -236,6 +236,12 @@ def test_saved_models_and_weights_asked_for_are_the_same(settings: dict[str, Any
         outputs = model(input_ids=SOURCES, attention_mask=MASK, decoder_input_ids=TARGET, output_attentions=True)
     same(outputs.logits, logits_of(model))
     same(outputs.encoder_attentions[1].sum(-1), torch.ones(3, 4, 7).double())
+    model.set_attn_implementation("eager")
+    model.config.output_attentions = True
+    with torch.no_grad():
+        again = model(input_ids=SOURCES, attention_mask=MASK, decoder_input_ids=TARGET)
+    for name in ("encoder_attentions", "decoder_attentions", "cross_attentions"):
+        assert len(again[name]) == 2 and all(map(torch.equal, again[name], outputs[name]))
     if window := settings.get("attention_window"):
         places = torch.arange(7)
         distances = places - places.unsqueeze(-1)

@@ -128,13 +128,15 @@ PROCESSED = {"min_new_tokens": 4, "no_repeat_ngram_size": 2, "bad_words_ids": [[
 
 @pytest.mark.parametrize("asked", [{}, PROCESSED, {"logits_processor": LogitsProcessorList([OwnRule()])}])
 @pytest.mark.parametrize("side", ["left", "right"])
-def test_greedy_search_is_hugging_faces(side: str, asked: dict[str, Any]) -> None:
+@pytest.mark.parametrize("variant", [{}, {"attention_score": "additive"}, {"attention_score": "dot_product"}, {"attention_window": 2}])
+def test_greedy_search_is_hugging_faces(variant: dict[str, Any], side: str, asked: dict[str, Any]) -> None:
     class Plain(VaswaniForConditionalGeneration):
         _sample = GenerationMixin._sample
         _prepare_cache_for_generation = GenerationMixin._prepare_cache_for_generation
 
     config = VaswaniConfig(vocab_size=9, d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2,
-                           decoder_attention_heads=2, encoder_ffn_dim=32, decoder_ffn_dim=32, tie_word_embeddings=False)  # fmt: skip
+                           decoder_attention_heads=2, encoder_ffn_dim=32, decoder_ffn_dim=32, tie_word_embeddings=False,
+                           **variant)  # fmt: skip
     sources = [[3, 4, 5, 6, 2], [7, 2], [8, 3, 2], [5, 5, 5, 2]]
     rows = [[0] * (5 - len(s)) + s if side == "left" else s + [0] * (5 - len(s)) for s in sources]
     ids = torch.tensor(rows)

@@ -94,6 +94,9 @@ class SmallModel:
     num_attention_heads = 4
     vocab_size = 99
 
+    def __init__(self, **settings: Any) -> None:
+        self.settings = settings
+
     def get_config(self) -> VaswaniConfig:
         return VaswaniConfig(
             vocab_size=self.vocab_size,
@@ -105,6 +108,7 @@ class SmallModel:
             encoder_ffn_dim=32,
             decoder_ffn_dim=32,
             attention_dropout=0.1,
+            **self.settings,
         )
 
     def prepare_config_and_inputs_for_common(self) -> tuple[VaswaniConfig, dict[str, torch.Tensor]]:
@@ -136,6 +140,44 @@ class TestVaswani(MODEL_TESTS, GENERATION_TESTS, unittest.TestCase):  # type: ig
 
     def setUp(self) -> None:
         self.model_tester = SmallModel()
+
+
+class TestAdditiveAttention(TestVaswani):
+    """The same with a score of a feed-forward network."""
+
+    def setUp(self) -> None:
+        self.model_tester = SmallModel(attention_score="additive")
+
+    @unittest.skip("only the eager function computes additive scores, and the model refuses others")
+    def test_can_set_attention_dynamically(self) -> None:
+        """Not for this model."""
+
+    test_sdpa_can_dispatch_non_composite_models = test_can_set_attention_dynamically
+
+
+class TestUnscaledAttention(TestVaswani):
+    """The same without the division by the square root of the width."""
+
+    def setUp(self) -> None:
+        self.model_tester = SmallModel(attention_score="dot_product")
+
+
+class TestRestrictedAttention(TestVaswani):
+    """The same where the texts of 7 tokens are longer than what a position sees."""
+
+    def setUp(self) -> None:
+        self.model_tester = SmallModel(attention_window=2)
+
+    @unittest.skip("the weights of all blocks are put together in a copy, which no gradient reaches")
+    def test_retain_grad_hidden_states_attentions(self) -> None:
+        """Not for this model."""
+
+
+class TestNoResidualConnections(TestVaswani):
+    """The same where layers see only the layer before."""
+
+    def setUp(self) -> None:
+        self.model_tester = SmallModel(residual_connections=False)
 
 
 class SmallEncoder(SmallModel):

@@ -42,6 +42,7 @@ def attend_nearby(
     values: torch.Tensor,
     real: torch.Tensor | None,
     overwrite: bool = False,
+    with_weights: bool = False,
     **settings: Any,
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """Attend block by block, each block of queries to the keys that one of them may see.
@@ -57,10 +58,11 @@ def attend_nearby(
         values: `[B, H, S, V]`.
         real: False on padding; its last S columns are those of the keys.
         overwrite: where no gradient is wanted and K is V, each block's output takes the place of its queries, which nobody else needs.
+        with_weights: return the weights, too, as a copy that no gradient reaches; `attend` knows them.
         **settings: further arguments of `attend`.
 
     Returns:
-        `[B, T, H, V]`, and the weights `[B, H, T, S]` if `settings` asks for them.
+        `[B, T, H, V]`, and the weights `[B, H, T, S]`, if they are asked for.
     """
     length, positions, size = queries.shape[2], keys.shape[2], max(sum(reach) + 1, SMALLEST_BLOCK)
     lengths = [min(size, length - start) for start in range(0, length, size)]
@@ -71,7 +73,7 @@ def attend_nearby(
     real = None if real is None else real[:, -(past + length) :]
     has_gradient = torch.is_grad_enabled()
     run = partial(checkpoint, use_reentrant=False) if has_gradient and len(lengths) > 1 else _call
-    whole = queries.new_zeros(*queries.shape[:3], positions) if settings.get("output_attentions") else None
+    whole = queries.new_zeros(*queries.shape[:3], positions) if with_weights else None
     # In place where no gradient is wanted, so that the output is not in memory twice
     heads = None if has_gradient else _room_for_heads(queries, values, overwrite)
     found = []

@@ -169,8 +169,12 @@ def scaled_dot_product_attention(
 
 def attention_implementation(config: VaswaniConfig, asked: Mapping[str, Any]) -> str:
     """The name of the attention function: `"eager"` for additive scores, and where the weights are `asked` for, which only it knows."""
-    needs_eager = asked.get("output_attentions", config.output_attentions) or config.attention_score == "additive"
-    return "eager" if needs_eager else config._attn_implementation
+    return "eager" if wants_weights(config, asked) or config.attention_score == "additive" else config._attn_implementation
+
+
+def wants_weights(config: VaswaniConfig, asked: Mapping[str, Any]) -> bool:
+    """Whether the attention weights are asked for: by the call, or else by the configuration."""
+    return bool(asked.get("output_attentions", config.output_attentions))
 
 
 class VaswaniAttention(nn.Module):
@@ -225,7 +229,8 @@ class VaswaniAttention(nn.Module):
         implementation = attention_implementation(self.config, kwargs)
         attend: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(implementation, scaled_dot_product_attention)
         if self.reach is not None and implementation != "flex_attention":
-            attend = partial(attend_nearby, attend, self.reach, overwrite=self.is_alone_with_its_queries())
+            with_weights, is_alone = wants_weights(self.config, kwargs), self.is_alone_with_its_queries()
+            attend = partial(attend_nearby, attend, self.reach, overwrite=is_alone, with_weights=with_weights)
         dropout = self.dropout if self.training else 0.0
         heads, weights = attend(self, queries, keys, values, attention_mask, dropout=dropout, scaling=self.scaling, **kwargs)
         return heads.flatten(-2), weights

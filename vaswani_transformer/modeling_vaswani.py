@@ -21,6 +21,7 @@ from transformers.modeling_outputs import (
     Seq2SeqLMOutput,
     Seq2SeqModelOutput,
 )
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.processing_utils import Unpack
 from transformers.utils import TransformersKwargs, can_return_tuple, logging
 from transformers.utils.generic import merge_with_config_defaults
@@ -115,7 +116,8 @@ class VaswaniPreTrainedModel(PreTrainedModel):
         known = ("eager",) if score == "additive" else ("eager", "sdpa", "flex_attention")
         if attn_implementation is None and score == "additive":
             attn_implementation = "eager"
-        if attn_implementation not in (None, *known) and (score == "additive" or window is not None):
+        is_other = attn_implementation in ALL_ATTENTION_FUNCTIONS.valid_keys() and attn_implementation not in known
+        if is_other and (score == "additive" or window is not None):
             raise ValueError(
                 f"attn_implementation={attn_implementation!r} cannot compute attention_score={score!r} with attention_window={window}; "
                 f"choose {' or '.join(map(repr, known))}."
