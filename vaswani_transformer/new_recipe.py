@@ -80,8 +80,8 @@ training:
 
 _DISTILLED = f"""\
 # {{name}} taught by itself: it goes on with its text and with its own translations of that text, which are easier to learn.
-# First `vaswani train {{name}}.yaml`, which is both the teacher and where this run starts. On captions,
-# as many updates more on the text alone gained less.
+# First `vaswani train {{name}}.yaml`, which is both the teacher and where this run starts. On captions, both together
+# gained more than as much compute on the text alone.
 name: {{name}}_distilled
 {_LANGUAGES}init_from: runs/{{name}}/averaged
 
@@ -241,7 +241,7 @@ def _write_pairs(folder: Path, files: tuple[str, ...], pairs: Sequence[SentenceP
         write_text(folder / file, "".join(" ".join(str(pair[side]).split("\n")) + "\n" for pair in pairs))
 
 
-def _more(settings: Mapping[str, float]) -> str:
+def _more(settings: Mapping[str, float | str]) -> str:
     """Lines of `training`, each with its reason."""
     return "".join(f"\n  {key}: {value} # {REASONS[key]}" for key, value in settings.items())
 

@@ -54,4 +54,4 @@ def new(
         print(f"{len(found.held_out):,} pairs are held out, in {' and '.join(files)}.")
     print(f"Next:\n  vaswani check {path}   (optional: time and memory)\n  vaswani train {path}")
     if distilled is not None:
-        print(f"  vaswani train {distilled}   (optional: a quarter more time; captions gained a BLEU point)")
+        print(f"  vaswani train {distilled}   (optional: a third more time; captions gained a BLEU point)")
