@@ -124,10 +124,9 @@ def _sentence(rows: Sequence[Row]) -> str:
     ]
     crossed = [row["length"] / row["d_model"] for row in rows if row["length"] is not None]
     between = f" Where they cross, n is {min(crossed):.1f} to {max(crossed):.1f} times d." if crossed else ""
-    return (
-        f'"Faster when n < d" is true in {len(true)} of these {len(rows)} comparisons and false in {len(false)}; in the other '
-        f"{len(rows) - len(true) - len(false)} it is true as far as both were measured.{between}"
-    )
+    others = len(rows) - len(true) - len(false)
+    further = f"; in the other {others} it is true as far as both were measured" if others else ""
+    return f'"Faster when n < d" is true in {len(true)} of these {len(rows)} comparisons and false in {len(false)}{further}.{between}'
 
 
 def _crossover(row: Row | None) -> str:
