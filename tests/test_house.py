@@ -308,8 +308,7 @@ def test_no_place_or_mark_of_one_machine_is_tracked() -> None:
 
 
 def test_no_tracked_file_is_large() -> None:
-    """The largest one is a measurement of 2,400 cells."""
-    report([f"{p.relative_to(ROOT)}: {p.stat().st_size} bytes" for p in tracked() if p.stat().st_size > 750_000])
+    report([f"{p.relative_to(ROOT)}: {p.stat().st_size} bytes" for p in tracked() if p.stat().st_size > 400_000])
 
 
 def pins(name: str) -> dict[str, str]:

@@ -17,7 +17,13 @@ MEASURED = Path(__file__).parents[2] / "docs" / "measured"
 
 @pytest.mark.parametrize(
     ("name", "table"),
-    [("table_1", layers.table), ("length", length.table), ("table_2", table_2.table), ("formulas", formulas.table)],
+    [
+        ("table_1", layers.table),
+        ("table_1_two_threads", layers.table),
+        ("length", length.table),
+        ("table_2", table_2.table),
+        ("formulas", formulas.table),
+    ],
 )
 def test_a_page_shows_what_was_measured(name: str, table: Callable[[Results], str]) -> None:
     folder = MEASURED / name

@@ -51,16 +51,17 @@ class Labeller:
         Raises:
             ValueError: a limit is not positive, the model gives no labels, or not so many.
         """
-        self.name = "labels" if tags_words(model) else "label"
+        self._tags_words = tags_words(model)
+        self.name = "labels" if self._tags_words else "label"
         if min(batch_tokens, max_source_tokens, nbest) < 1:
             raise ValueError(
                 f"`batch_tokens` is {batch_tokens}, `max_source_tokens` {max_source_tokens} and `nbest` {nbest}; all must be at least 1."
             )
-        if tags_words(model) and (nbest > 1 or scores):
+        if self._tags_words and (nbest > 1 or scores):
             raise ValueError("A tagger gives each word one label, without a score; leave out `nbest` and `scores`.")
         if nbest > model.config.num_labels:
             raise ValueError(f"{nbest} labels a text are more than the {model.config.num_labels} that the model has; ask for fewer.")
-        if tags_words(model) and not tokenizer.is_fast:
+        if self._tags_words and not tokenizer.is_fast:
             raise ValueError("The tokenizer does not tell where its tokens lie in the text, so words get no labels; take a fast one.")
         self._model, self._tokenizer = model.eval(), tokenizer
         self._nbest, self._batch_tokens = nbest, batch_tokens
@@ -98,7 +99,7 @@ class Labeller:
         yield from computed(labels, token_ids, self._batch_tokens, self._probe)
 
     def _encoded(self, text: str) -> _Encoded:
-        if not tags_words(self._model):
+        if not self._tags_words:
             return _Encoded(self._tokenizer(text, verbose=False)["input_ids"], [])
         words = text.split()
         encoded = self._tokenizer(" ".join(words), return_offsets_mapping=True, verbose=False)
@@ -109,7 +110,7 @@ class Labeller:
         inputs = self._tokenizer.pad({"input_ids": [text.ids for text in texts]}, return_tensors="pt").to(self._model.device)
         logits = self._model(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"]).logits.float()
         names = self._model.config.id2label
-        if tags_words(self._model):
+        if self._tags_words:
             likeliest = zip(logits.argmax(-1).tolist(), texts, strict=True)
             return [[Translation(" ".join(names[row[place]] for place in text.places), None)] for row, text in likeliest]
         found = logits.softmax(-1).topk(self._nbest)
