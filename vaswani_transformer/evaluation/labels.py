@@ -7,25 +7,17 @@ from typing import Any, NamedTuple
 
 import torch
 from numpy.typing import NDArray
-from transformers import (
-    AutoModelForSequenceClassification,
-    AutoModelForTokenClassification,
-    AutoTokenizer,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-)
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..data.batching import collate, plan_batches
 from ..data.encoding import TokenPairs, TokenSequences
 from ..data.examples import LabelledTexts, check_lengths, examples_of, with_labels
 from ..data.sources.corpus import Corpus
-from ..files.checksums import verify
 from ..recipe import Recipe
+from ..translation.loading import load_labelling
 from .bleu import MetricResult
 from .label_scores import require_scorers, score_labels
 from .outcomes import Outcomes, shares
-
-_MODELS = {"classification": AutoModelForSequenceClassification, "tagging": AutoModelForTokenClassification}
 
 
 class LabelScores(NamedTuple):
@@ -57,10 +49,7 @@ def score_test_sets(recipe: Recipe, folder: Path, test_sets: Mapping[str, Corpus
         ValueError: the model is damaged, or a test set cannot be read or has a label that the model does not know.
     """
     require_scorers(recipe.task)
-    verify(folder)
-    model = _MODELS[recipe.task].from_pretrained(folder)
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    model.to(torch.accelerator.current_accelerator() or torch.device("cpu"))
+    model, tokenizer, _ = load_labelling(str(folder))
     labels = tuple(model.config.id2label[number] for number in range(model.config.num_labels))
     examples = examples_of(recipe, labels)
     assert isinstance(examples, LabelledTexts)

@@ -79,17 +79,20 @@ class Labeller:
             Exception: whatever the model raises on a text that it could label before.
         """
         blank: Outcome = [Translation("", None)] * self._nbest
-        encoded: dict[int, _Encoded] = {}
+        sound: list[int] = []
         for index, text in enumerate(texts):
             if reason := fault(text):
                 yield index, Failure(reason)
             elif not text.strip():
                 yield index, blank
             else:
-                try:
-                    encoded[index] = self._encoded(text)
-                except ValueError as error:
-                    yield index, Failure(str(error))
+                sound.append(index)
+        encoded: dict[int, _Encoded] = {}
+        for index, found in zip(sound, self._encoded([texts[index] for index in sound]), strict=True):
+            if isinstance(found, Failure):
+                yield index, found
+            else:
+                encoded[index] = found
         token_ids = {index: each.ids for index, each in encoded.items()}
         yield from pop_too_long(token_ids, self._max_source_tokens)
 
@@ -98,12 +101,14 @@ class Labeller:
 
         yield from computed(labels, token_ids, self._batch_tokens, self._probe)
 
-    def _encoded(self, text: str) -> _Encoded:
+    def _encoded(self, texts: Sequence[str]) -> list[_Encoded | Failure]:
+        if not texts:
+            return []
         if not self._tags_words:
-            return _Encoded(self._tokenizer(text, verbose=False)["input_ids"], [])
-        words = text.split()
-        encoded = self._tokenizer(" ".join(words), return_offsets_mapping=True, verbose=False)
-        return _Encoded(encoded["input_ids"], first_tokens(words, encoded["offset_mapping"]))
+            return [_Encoded(ids, []) for ids in self._tokenizer(list(texts), verbose=False)["input_ids"]]
+        words = [text.split() for text in texts]
+        encoded = self._tokenizer([" ".join(each) for each in words], return_offsets_mapping=True, verbose=False)
+        return [_placed(*each) for each in zip(words, encoded["input_ids"], encoded["offset_mapping"], strict=True)]
 
     @torch.inference_mode()
     def _labels(self, texts: list[_Encoded]) -> list[list[Translation]]:
@@ -118,7 +123,14 @@ class Labeller:
         return [[Translation(names[number], score) for number, score in zip(*row, strict=True)] for row in rows]
 
     def _probe(self) -> None:
-        self._labels([self._encoded(_PROBE)])
+        self._labels([_Encoded(self._tokenizer(_PROBE)["input_ids"], [0] * self._tags_words)])
+
+
+def _placed(words: list[str], ids: list[int], offsets: list[tuple[int, int]]) -> _Encoded | Failure:
+    try:
+        return _Encoded(ids, first_tokens(words, offsets))
+    except ValueError as error:
+        return Failure(str(error))
 
 
 def tags_words(model: PreTrainedModel) -> bool:
