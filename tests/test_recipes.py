@@ -94,7 +94,7 @@ def test_multi30k_is_the_published_tiny_transformer(name: str) -> None:
     recipe = shipped(name)
     config = recipe.model_config()
     assert (config.encoder_layers, config.decoder_layers, config.d_model) == (4, 4, 128)
-    assert (config.encoder_ffn_dim, config.encoder_attention_heads, config.dropout) == (256, 4, 0.3)
+    assert (config.encoder_ffn_dim, config.encoder_attention_heads) == (256, 4)
     assert (recipe.tokenizer.vocab_size, recipe.search.num_beams) == (10_000, 5)
     corpora = [*recipe.data.train, *recipe.data.validations, *recipe.data.test.values()]
     assert {corpus.tokenized for corpus in corpora} == {name == "multi30k_en_de"}
@@ -112,6 +112,16 @@ def test_the_best_captions_need_no_more_target_tokens_than_the_plain_ones() -> N
     assert (second.init_from, replace(second.data, distillation=None), second.search) == (teacher, first.data, first.search)
     assert second.batching == first.batching == plain.batching
     assert first.training.updates + second.training.updates < plain.training.updates
+
+
+@pytest.mark.parametrize(("plain", "tokenized"), [("raw", "muon"), ("raw_distilled", "distilled")])
+def test_captions_as_people_write_them_are_trained_as_tokenised_ones(plain: str, tokenized: str) -> None:
+    ours, theirs = shipped(f"multi30k_en_de_{plain}"), shipped(f"multi30k_en_de_{tokenized}")
+    for part in ("model", "tokenizer", "batching", "training", "search"):
+        assert getattr(ours, part) == getattr(theirs, part)
+    if theirs.data.distillation is not None:
+        teacher = "runs/multi30k_en_de_raw/averaged"
+        assert (ours.init_from, ours.data.distillation) == (teacher, replace(theirs.data.distillation, teacher=teacher))
 
 
 def test_multi30k_in_three_languages_begins_with_the_model_of_one() -> None:

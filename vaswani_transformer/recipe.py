@@ -27,6 +27,7 @@ from .strict_yaml import apply_override, parse, plain, read_mapping, require_abo
 from .tasks import MARKING, TASKS, Task, TaskName
 
 _RATES_OF_DROPOUT = ("dropout", "attention_dropout", "activation_dropout")
+_LAYERS = ("encoder_layers", "decoder_layers")
 _OF_A_HEAD: dict[str, tuple[TaskName, ...]] = {
     "classifier_dropout": ("classification", "tagging"),
     "classifier_pooling": ("classification",),
@@ -473,7 +474,8 @@ class Recipe:
     """Everything that decides the outcome of an experiment.
 
     `model` holds fields of `VaswaniConfig` that override a `preset` of it ("base" by default). If `init_from` names a folder, or a
-    repository of the Hub, with a model of ours, training starts from its weights, and `model` may hold dropout rates only.
+    repository of the Hub, with a model of ours, training starts from its weights, and `model` may hold dropout rates, and fewer
+    `encoder_layers` or `decoder_layers` than it has. Then evenly spaced layers of it are kept (Shleifer and Rush, 2020).
 
     `target_language` applies to every corpus that names none; for a model of several, `mul` is the code. Only translation has one.
 
@@ -717,10 +719,18 @@ class Recipe:
         for name in ("initial_scale", "initial_embedding_scale"):
             if getattr(self.training, name) != 1:
                 raise ValueError(f"`training.{name}` is for a model that starts at random, but `init_from` names another; drop one.")
-        free = (*_RATES_OF_DROPOUT, *(_OF_A_HEAD if self.facts.labels else ()))
-        for key in self.model:
+        layers = _LAYERS[:1] if self.has_no_decoder else _LAYERS
+        free = (*_RATES_OF_DROPOUT, *layers, *(_OF_A_HEAD if self.facts.labels else ()))
+        for key, value in self.model.items():
             if key not in free:
                 raise ValueError(f"`model.{key}` is that of the checkpoint `init_from`; only {', '.join(free)} may be set here.")
+            if key in layers and (type(value) is not int or value < 1):
+                raise ValueError(f"`model.{key}` must be a whole number from 1 on, not {value!r}.")
+
+    @property
+    def kept_layers(self) -> dict[str, int]:
+        """How many layers of the model `init_from` its encoder and decoder keep, if not all: `encoder_layers` and `decoder_layers`."""
+        return {key: self.model[key] for key in _LAYERS if self.init_from is not None and key in self.model}
 
     def _check_length(self) -> None:
         if self.training.updates is None and self.training.epochs is None:
@@ -768,12 +778,20 @@ class Recipe:
             given = {key.removeprefix("encoder_"): value for key, value in settings.items() if key.startswith("encoder_")}
             settings = {**{f"decoder_{name}": value for name, value in given.items()}, **settings}
         if self.init_from is not None:
+            self._check_kept_layers(VaswaniConfig.from_pretrained(self.init_from))
             found: VaswaniConfig = VaswaniConfig.from_pretrained(self.init_from, **{**settings, **overrides})
             return found
         try:
             return VaswaniConfig.from_preset(self.model.get("preset", "base"), **{**settings, **overrides})
         except StrictDataclassError as error:
             raise ValueError(f"`model`: {error.__cause__ or error}") from error
+
+    def _check_kept_layers(self, origin: VaswaniConfig) -> None:
+        for key, wanted in self.kept_layers.items():
+            if wanted > (found := getattr(origin, key)):
+                raise ValueError(
+                    f"`model.{key}` is {wanted}, and the model of `init_from` has {found} of them; keep {found} or fewer, or leave it out."
+                )
 
     def to_yaml(self) -> str:
         """Every setting, defaults included, in a form that `parse_recipe` reads back to an equal recipe."""

@@ -22,6 +22,7 @@ from ..recipe import Recipe
 from ..run_folder import TRANSFER, RunFolder
 from ..tokenizer_identity import tokenizer_hash
 from ..translation.loading import check_tokenizer, load_checkpoint, load_encoder, local_folder
+from .fewer_layers import described, with_fewer_layers
 
 Model = TypeVar("Model", bound=VaswaniPreTrainedModel)
 
@@ -50,6 +51,8 @@ class Transfer:
     """Whether a new map marks where an answer begins and ends, if the model is the old one's encoder."""
     left_out: str = ""
     """What the encoder does not take from the old model."""
+    layers: str = ""
+    """Which layers of the old model are kept, if not all."""
 
     def __str__(self) -> str:
         return (
@@ -60,6 +63,7 @@ class Transfer:
                 if self.heads_left_out
                 else ""
             )
+            + (f" Of its layers, {self.layers} are kept." if self.layers else "")
             + (" Its shortlist is left out; the new model needs one of its own (vaswani shortlist)." if self.shortlist_left_out else "")
             + (
                 f" The encoder begins with its weights, the map to the {self.new_labels} labels at random; {self.left_out} is left out."
@@ -98,6 +102,9 @@ def write_initial_model(recipe: Recipe, run: RunFolder, tokenizer: PreTrainedTok
         transfer = Transfer(copied=len(tokenizer))
     else:
         model, transfer = exchange_vocabulary(model, old, tokenizer, recipe.training.seed)
+    if recipe.kept_layers:
+        transfer = replace(transfer, layers=described(model.config, recipe.kept_layers))
+        model = with_fewer_layers(model, recipe.kept_layers)
     if recipe.has_no_decoder:
         had_decoder = read_json(folder / "config.json").get("is_encoder_decoder", True)
         left_out = "the decoder" if had_decoder else "the head of its own task"

@@ -257,6 +257,7 @@ def _provide_tokenizer(recipe: Recipe, run: RunFolder, content: dict[str, Any] |
     if not is_there:
         if recipe.init_from is not None:  # also where the vocabulary is new: a wrong folder is told before preparing
             check_start(local_folder(recipe.init_from), with_decoder=not recipe.has_no_decoder)
+            recipe.model_config()  # and layers that it does not have
         is_new = recipe.tokenizer.method == "train"
         # BPE-dropout cuts words by the vocabulary, and does not decide it
         decisive = {key: value for key, value in asdict(recipe.tokenizer).items() if key != "bpe_dropout"}
