@@ -12,11 +12,12 @@ SOURCE = [5, 6, 7, 8, 6, 9, 10]
     [
         ([], []),
         ([4], []),
-        ([7], [8, 6, 9, 10]),
-        ([3, 8], [6, 9, 10]),
-        ([6], [7, 8, 6, 9, 10]),  # the first of two
+        ([7], [8, 6]),
+        ([3, 8], [6, 9]),
+        ([6], [7, 8]),  # the first of two
         ([8, 6], [9, 10]),  # the longer match wins
-        ([4, 6], [7, 8, 6, 9, 10]),
+        ([4, 6], [7, 8]),
+        ([5, 6], [7, 8, 6, 9]),  # two tokens that match make a longer draft
         ([7, 8, 6], [9, 10]),
         ([10], []),  # nothing follows
     ],
@@ -25,8 +26,9 @@ def test_what_follows_in_the_source(tokens: list[int], draft: list[int]) -> None
     assert SourceDrafts([SOURCE]).continuation(SOURCE, tokens) == draft
 
 
-def test_a_draft_ends_after_some_tokens_and_never_holds_padding() -> None:
+def test_the_longer_a_match_the_longer_its_draft_and_none_holds_padding() -> None:
     drafts = SourceDrafts([[*range(3, 40), 2, 0, 0]], never=(0, 2))
     assert drafts.sources == [[*range(3, 40)]]
-    assert drafts.continuation(drafts.sources[0], [5]) == list(range(6, 6 + SourceDrafts.LENGTH))
+    for matching, length in ((1, 2), (2, 4), (3, 8), (4, 8)):
+        assert drafts.continuation(drafts.sources[0], list(range(11 - matching, 11))) == list(range(11, 11 + length))
     assert drafts.continuation(drafts.sources[0], [38]) == [39]

@@ -40,8 +40,6 @@ class SourceDrafts:
     translation does not repeat itself.
     """
 
-    LENGTH = 8
-    """The longest draft."""
     LONGEST_MATCH = 3
 
     def __init__(self, sources: Sequence[Sequence[int]], unmatched: Drafter | None = None, never: Sequence[int] = ()) -> None:
@@ -64,12 +62,15 @@ class SourceDrafts:
         return drafts
 
     def continuation(self, source: Sequence[int], tokens: Sequence[int]) -> list[int]:
-        """What follows in `source` the longest end of `tokens` that occurs in it; nothing if not even the last token does."""
+        """What follows in `source` the longest end of `tokens` that occurs in it; nothing if not even the last token does.
+
+        A match of n tokens is a reason to draft 2^n: one alone is often a comma.
+        """
         for length in range(min(self.LONGEST_MATCH, len(tokens)), 0, -1):
             end = list(tokens[-length:])
             for start in range(len(source) - length):
                 if list(source[start : start + length]) == end:
-                    return list(source[start + length : start + length + self.LENGTH])
+                    return list(source[start + length : start + length + 2**length])
         return []
 
 
