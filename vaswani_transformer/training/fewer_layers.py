@@ -1,4 +1,4 @@
-"""A smaller model out of some layers of a larger one, to be trained on: "shrink and fine-tune" (Shleifer and Rush, 2020, section 3.2)."""
+"""A smaller model out of some layers of a larger one, to be trained on: "shrink and fine-tune" (Shleifer and Rush, 2020)."""
 
 import re
 from collections.abc import Mapping
