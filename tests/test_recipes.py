@@ -89,12 +89,12 @@ def test_sizes_are_those_that_table_3_prints(name: str, printed: float) -> None:
     assert parameters(config) == pytest.approx(printed, rel=0.07)
 
 
-@pytest.mark.parametrize("name", ["multi30k_en_de", "multi30k_en_de_raw"])
-def test_multi30k_is_the_published_tiny_transformer(name: str) -> None:
+@pytest.mark.parametrize(("name", "dropout"), [("multi30k_en_de", 0.3), ("multi30k_en_de_raw", 0.2)])
+def test_multi30k_is_the_published_tiny_transformer(name: str, dropout: float) -> None:
     recipe = shipped(name)
     config = recipe.model_config()
     assert (config.encoder_layers, config.decoder_layers, config.d_model) == (4, 4, 128)
-    assert (config.encoder_ffn_dim, config.encoder_attention_heads) == (256, 4)
+    assert (config.encoder_ffn_dim, config.encoder_attention_heads, config.dropout) == (256, 4, dropout)
     assert (recipe.tokenizer.vocab_size, recipe.search.num_beams) == (10_000, 5)
     corpora = [*recipe.data.train, *recipe.data.validations, *recipe.data.test.values()]
     assert {corpus.tokenized for corpus in corpora} == {name == "multi30k_en_de"}

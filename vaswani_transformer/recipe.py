@@ -778,7 +778,8 @@ class Recipe:
             given = {key.removeprefix("encoder_"): value for key, value in settings.items() if key.startswith("encoder_")}
             settings = {**{f"decoder_{name}": value for name, value in given.items()}, **settings}
         if self.init_from is not None:
-            self._check_kept_layers(VaswaniConfig.from_pretrained(self.init_from))
+            if self.kept_layers:
+                self._check_kept_layers(VaswaniConfig.from_pretrained(self.init_from))
             found: VaswaniConfig = VaswaniConfig.from_pretrained(self.init_from, **{**settings, **overrides})
             return found
         try:

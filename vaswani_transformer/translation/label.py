@@ -123,7 +123,9 @@ class Labeller:
         return [[Translation(names[number], score) for number, score in zip(*row, strict=True)] for row in rows]
 
     def _probe(self) -> None:
-        self._labels([_Encoded(self._tokenizer(_PROBE)["input_ids"], [0] * self._tags_words)])
+        (encoded,) = self._encoded([_PROBE])
+        assert isinstance(encoded, _Encoded)  # a single word shares its token with no other
+        self._labels([encoded])
 
 
 def _placed(words: list[str], ids: list[int], offsets: list[tuple[int, int]]) -> _Encoded | Failure:
