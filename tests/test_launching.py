@@ -12,6 +12,8 @@ import pytest
 from accelerate.commands.launch import _validate_launch_command, launch_command_parser
 from accelerate.utils.launch import prepare_multi_gpu_env
 
+from vaswani_transformer.recipe import load_recipe
+
 ROOT = Path(__file__).parents[1]
 CONFIGS = ROOT / "scripts" / "accelerate"
 SLURM = ROOT / "scripts" / "slurm" / "train.sbatch"
@@ -108,6 +110,22 @@ def test_slurm_starts_a_launcher_per_machine(tmp_path: Path) -> None:
     assert (ROOT / options["--config_file"]).is_file() and options["--rdzv_backend"] == "c10d"
     assert call.endswith("-m vaswani_transformer train RECIPE --run-folder runs/big")
     launch_command_parser().parse_args(words[2:])  # knows every option
+
+
+def test_the_commands_of_the_documentation_can_share_an_update() -> None:
+    page = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
+    (sbatch,) = (line for line in page.splitlines() if line.startswith("sbatch "))
+    (launch,) = (line for line in page.splitlines() if line.startswith("accelerate launch --config_file"))
+    header = dict(
+        line.removeprefix("#SBATCH --").split("=", 1) for line in SLURM.read_text("utf-8").splitlines() if "=" in line and "#SBATCH" in line
+    )
+    gpus = int(header["nodes"]) * int(header["gpus-per-node"])
+    for command, processes in ((sbatch, gpus), (launch, understood(CONFIGS / "eight_gpus.yaml")[0].num_processes)):
+        words = command.split()
+        (recipe,) = (word for word in words if word.startswith("scripts/recipes/"))
+        settings = [setting for word, setting in pairwise(words) if word == "--set"]
+        micro_batches = load_recipe(ROOT / recipe, settings).batching.micro_batches
+        assert micro_batches is not None and micro_batches % processes == 0, command
 
 
 def test_slurm_requeues_a_training_that_ran_out_of_time(tmp_path: Path) -> None:

@@ -48,6 +48,18 @@ def test_a_changed_corpus_is_prepared_anew(make_recipe: Callable[..., Recipe], r
     assert read_json(run.cleaning)["kept"] == 61
 
 
+def test_ranks_that_cannot_share_an_update_are_refused_before_anything_is_written(
+    make_recipe: Callable[..., Recipe], run: RunFolder
+) -> None:
+    recipe = make_recipe({"micro_batches": 4})
+    with pytest.raises(ValueError, match=r"3 processes cannot share 4 micro-batches equally.*multiple of 3"):
+        claim_run_folder(recipe, run, ranks=3)
+    assert not run.recipe.exists()
+    claim_run_folder(recipe, run, ranks=2)
+    with pytest.raises(ValueError, match="3 processes cannot share"):  # also those that would resume it
+        claim_run_folder(recipe, run, ranks=3)
+
+
 def test_an_interrupted_preparation_goes_on(make_recipe: Callable[..., Recipe], run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*arguments: object, **settings: object) -> None:
         raise KeyboardInterrupt

@@ -127,6 +127,20 @@ class _Epoch(NamedTuple):
     target_lengths: LengthArray
 
 
+def require_equal_shares(micro_batches: int, world_size: int) -> None:
+    """Refuse a number of ranks that cannot share the micro-batches of an update equally: some would wait for the others forever.
+
+    Raises:
+        ValueError: it is not a divisor of `micro_batches`.
+    """
+    if micro_batches % world_size:
+        raise ValueError(
+            f"{world_size} processes cannot share {micro_batches} micro-batches equally; "
+            f"start a number of them that divides {micro_batches}, or, for a new run, set batching.micro_batches to a multiple of "
+            f"{world_size}."
+        )
+
+
 class BatchStream:
     """The endless sequence of micro-batches: all of epoch 0, then all of epoch 1, and so on, cut into optimisation updates.
 
@@ -196,14 +210,9 @@ class BatchStream:
         """The micro-batches of an update that fall to one rank: `rank`, `rank + world_size`, and so on.
 
         Raises:
-            ValueError: the ranks cannot share the micro-batches equally, so that some would wait forever.
+            ValueError: the ranks cannot share the micro-batches equally.
         """
-        if self.micro_batches % world_size:
-            raise ValueError(
-                f"{world_size} processes cannot share {self.micro_batches} micro-batches equally; "
-                f"start a number of them that divides {self.micro_batches}, or, for a new run, set batching.micro_batches to a multiple of "
-                f"{world_size}."
-            )
+        require_equal_shares(self.micro_batches, world_size)
         return self.update(update)[rank::world_size]
 
     def tokens(self, update: int) -> TokenCounts:

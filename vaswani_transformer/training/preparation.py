@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import yaml
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
+from ..data.batching import require_equal_shares
 from ..data.bpe import extend_tokenizer, train_tokenizer
 from ..data.bpe_dropout import require_merges
 from ..data.cache import provide
@@ -94,9 +95,11 @@ def claim_run_folder(recipe: Recipe, run: RunFolder, ranks: int | None = 1) -> N
         ranks: how many processes train; None if nobody does yet.
 
     Raises:
-        ValueError: the folder's recipe differs in a setting that decides the outcome; the sentence names these settings.
+        ValueError: the folder's recipe differs in a setting that decides the outcome; the sentence names these settings. Or the processes
+            cannot share an update equally.
     """
-    text = settle_micro_batches(recipe, run, ranks).to_yaml()
+    settled = settle_micro_batches(recipe, run, ranks)
+    text = settled.to_yaml()
     if run.recipe.exists():
         before, now = (
             # Read as a recipe, so that a setting that did not exist when the run started gets its default
@@ -112,6 +115,8 @@ def claim_run_folder(recipe: Recipe, run: RunFolder, ranks: int | None = 1) -> N
                 f"{run.path} holds another run, whose recipe differs in {changes}. That decides what is computed: put it back, choose "
                 "another run folder, or delete this one."
             )
+    if ranks is not None and settled.batching.micro_batches is not None:
+        require_equal_shares(settled.batching.micro_batches, ranks)
     write_text(run.recipe, text)
     sweep(run.path)
 
