@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import torch
 
-from ..configuration_vaswani import VaswaniConfig
+from ..configuration_vaswani import PAPER_SEARCH, VaswaniConfig
 from ..modeling_vaswani import VaswaniForConditionalGeneration
 from ..recipe import TrainingSettings
 from .dropout import use_bit_dropout
@@ -46,12 +46,12 @@ class Trial:
         self.optimizer.zero_grad(set_to_none=True)
 
     def translate(self, length: int) -> None:
-        """One search over sources of `length` tokens, which makes as many."""
+        """One search over sources of `length` tokens, which makes as many, as trained checkpoints search."""
         source = self._tokens(length)
         self.model.eval().set_attn_implementation("sdpa")
-        limits = {"min_new_tokens": length, "max_new_tokens": length}
+        search = {**PAPER_SEARCH, "num_beams": self.beams, "min_new_tokens": length, "max_new_tokens": length}
         with torch.inference_mode():
-            self.model.generate(source, attention_mask=torch.ones_like(source), num_beams=self.beams, **limits)
+            self.model.generate(source, attention_mask=torch.ones_like(source), **search)
 
     def _tokens(self, length: int) -> torch.Tensor:
         """No special ones."""
