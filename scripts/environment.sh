@@ -1,4 +1,4 @@
-# Sourced by quickstart.sh and test.sh, so that both work in the same environment; the caller stands in the repository's root.
+# Sourced by quickstart.sh, test.sh and wmt14_en_de.sh, so that all work in the same environment; the caller stands in the repository's root.
 
 # make_environment FOLDER PINS [EXTRAS]: a virtual environment with the package (editable), these extras (all that the tests use, if none is
 # named) and everything they need at the versions of the file PINS.

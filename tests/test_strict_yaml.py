@@ -125,9 +125,9 @@ def test_keys_of_a_mapping_are_text() -> None:
 
 def test_overrides() -> None:
     tree: dict[str, Any] = {"a": {"b": 1}}
-    for override in ("a.b=2", "c.d=[1, x]", "e=", "f=a=b"):
+    for override in ("a.b=2", "c.d=[1, x]", "e=", "f=a=b", "g=None", "h=null", "i='None'"):
         apply_override(tree, override)
-    assert tree == {"a": {"b": 2}, "c": {"d": [1, "x"]}, "e": None, "f": "a=b"}
+    assert tree == {"a": {"b": 2}, "c": {"d": [1, "x"]}, "e": None, "f": "a=b", "g": None, "h": None, "i": "None"}
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ class Size(NamedTuple):
     averaged_share: float
     d_model: int
     epochs: int = 75
-    """So often do the 8,000 updates of `multi30k_en_de` go through its captions."""
+    """So often do the tokens of the captions fit into the 8,000 updates of `multi30k_en_de`, padding aside."""
     more: Mapping[str, float | str] = MappingProxyType({})
     """Other settings of `training`, each for one of the `REASONS`."""
     teaches_itself: bool = False
@@ -64,7 +64,7 @@ _CAPTIONS = Size(
     average=1,
     averaged_share=0.0193,
     d_model=128,
-    epochs=49,  # as many as the 5,200 updates of `multi30k_en_de_muon`
+    epochs=49,  # likewise of the 5,200 updates of `multi30k_en_de_muon`
     more=_OFTEN_SEEN,
     teaches_itself=True,
 )

@@ -61,7 +61,7 @@ def read_mapping(path: Path) -> dict[str, Any]:
 
 
 def parse_override(override: str, example: str = "training.updates=100") -> tuple[str, Any]:
-    """Key and value of an override such as `training.updates=100`; the value is YAML.
+    """Key and value of an override such as `training.updates=100`; the value is YAML, or `None` as in Python.
 
     Raises:
         ValueError: there is no key, no `=`, or the value is no YAML.
@@ -69,6 +69,8 @@ def parse_override(override: str, example: str = "training.updates=100") -> tupl
     key, separator, value = override.partition("=")
     if not separator or not all(key.split(".")):
         raise ValueError(f"An override reads key=value, such as {example}; got {override!r}.")
+    if value.strip() == "None":  # what messages and settings of transformers call it; to YAML, a text
+        return key, None
     try:
         return key, read_yaml(value)
     except ValueError as error:

@@ -86,7 +86,7 @@ def test_what_cannot_be_loaded_is_refused(folder: Path, tmp_path: Path) -> None:
     export.mkdir()
     (export / "config.json").write_text("{}")
     (export / "model.bin").touch()
-    with pytest.raises(ValueError, match="run it with --engine ctranslate2"):
+    with pytest.raises(ValueError, match="run it with `vaswani translate --engine ctranslate2`"):
         load_engine(str(export))
     with pytest.raises(FileNotFoundError, match="neither a folder nor"):
         load_engine("not a model/at all/")

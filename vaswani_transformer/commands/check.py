@@ -22,7 +22,7 @@ def check(
 
     Reads and cleans the data, learns the vocabulary, and makes a few updates on this machine: which files, what cleaning drops and why,
     how long the sentences are in tokens, how many updates an epoch has, and an estimate of time and memory. Nothing of it stays, but the
-    prepared data are in the cache, where the training finds them.
+    prepared data are in the cache, where the training finds them, unless a teacher writes its text first.
     """
     from ..recipe import load_recipe
     from ..training.rehearsal import describe, rehearse

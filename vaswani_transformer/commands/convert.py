@@ -10,7 +10,7 @@ app = typer.Typer()
 
 _Out = Annotated[Path, typer.Argument(metavar="OUT", help="A new folder.")]
 _Origin = Annotated[str | None, typer.Option(metavar="NAME", help="What the card names as such.", show_default="the checkpoint's name")]
-_Licence = Annotated[str | None, typer.Option(metavar="NAME", help="Of the weights.", show_default="what their README.md says")]
+_LICENCE: dict[str, Any] = {"metavar": "NAME", "help": "Of the weights."}
 _Sentences = Annotated[Path | None, typer.Option(metavar="FILE", help="Check on its first 8 lines.", show_default="sentences of ours")]
 
 
@@ -28,7 +28,7 @@ def marian(
     checkpoint: Annotated[str, typer.Argument(metavar="CHECKPOINT", help="A folder, or a repository on the Hub.")],
     out: _Out,
     origin: _Origin = None,
-    licence: _Licence = None,
+    licence: Annotated[str | None, typer.Option(**_LICENCE, show_default="what their README.md says")] = None,
     sentences: _Sentences = None,
 ) -> None:
     """A MarianMTModel, such as those of OPUS-MT.
@@ -57,7 +57,7 @@ def fairseq(
     ] = None,
     lowercase: Annotated[bool, typer.Option("--lowercase", help="The model knows lower-cased text only.")] = False,
     origin: _Origin = None,
-    licence: _Licence = None,
+    licence: Annotated[str | None, typer.Option(**_LICENCE, show_default="unknown")] = None,
     sentences: _Sentences = None,
 ) -> None:
     """A post-LayerNorm `transformer` of fairseq.

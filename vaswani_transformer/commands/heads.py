@@ -20,7 +20,7 @@ def heads(
     figures: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Also find and draw Figures 3 to 5 of the paper, in this folder.")
     ] = None,
-    output: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where to.", show_default="the run's folder")] = None,
+    output: Annotated[Path | None, typer.Option(metavar="FOLDER", help=f"{_FILES}where to.")] = None,
 ) -> None:
     """Measure what each attention head does, and what it is worth.
 

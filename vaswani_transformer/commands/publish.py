@@ -31,7 +31,7 @@ def publish(
 
     The folder, a run's or one assembled before, is loaded in a new process without this package and tried on a sentence there before
     anything leaves this machine. A Space is started in a clean folder, and translates there; a static one needs no server of its own, and
-    translates under node and in Chromium. Log in with `hf auth login`, or set HF_TOKEN.
+    translates under node and, where Playwright has it, in Chromium. Log in with `hf auth login`, or set HF_TOKEN.
     """
     from ..hub.publish import PublishError
     from ..hub.publish import publish as publish_folder

@@ -54,7 +54,7 @@ def translate(
 
     One line comes out for every line that goes in, in order. The last example shares the work among several devices. The same command
     resumes a job that was stopped or killed, to the same bytes. A line that cannot be translated is named on standard error and stays
-    empty in the output; the exit status is then 3 (under `accelerate launch` 0).
+    empty in the output; the exit status is then 3 (0 with several processes).
     """
     check_column(column, format)
     from ..strict_yaml import parse_override

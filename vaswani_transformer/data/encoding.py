@@ -154,7 +154,7 @@ class EncodedCorpus(TokenPairs):
         """
         folder = Path(folder)
         if not (folder / _INDEX).is_file():
-            raise FileNotFoundError(f"There is no encoded corpus in {folder}; run the training script, which writes it.")
+            raise FileNotFoundError(f"There is no encoded corpus in {folder}; run `vaswani train`, which writes it.")
         index = read_json(folder / _INDEX)
         sides = []
         for side in ("source", "target"):

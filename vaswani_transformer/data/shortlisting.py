@@ -191,8 +191,9 @@ def _encoded(run: RunFolder, split: str, tokenizer: PreTrainedTokenizerBase) -> 
     folder = run.encoded / split
     if not folder.is_dir():
         raise FileNotFoundError(
-            f"{folder} is gone, which holds the pairs that the shortlist is learned from; train on for an update to encode them again, or "
-            f"name the model itself, {run.averaged}, with --source and --target."
+            f"{folder} is gone, which holds the pairs that the shortlist is learned from; run the same `vaswani train` again, "
+            f"which encodes them, or name the model itself, {run.averaged}, with --source, --target, --source-language and "
+            "--target-language."
         )
     corpus = EncodedCorpus.open(folder)
     if corpus.tokenizer_hash != tokenizer_hash(tokenizer):

@@ -28,8 +28,8 @@ from ..run_folder import TRANSFER, RunFolder
 from . import markdown
 from .curves import draw_curves
 
-LIMITS = ("noise", "sources", "gender", "senses")
-"""The measurements of `RunFolder.limits` that a card shows."""
+LIMITS = {"noise": "", "sources": "", "gender": " --winomt FOLDER", "senses": " --mucow FOLDER"}
+"""The measurements of `RunFolder.limits` that a card shows, and what `benchmarks.limits` has to be given for each beside the run."""
 
 _METRIC_NAMES = {"sacrebleu": "sacreBLEU", "chrf": "chrF", "paper_bleu": "BLEU as in the paper"}
 _HUB_METRICS = {"sacrebleu": "sacrebleu", "chrf": "chrf", "paper_bleu": "bleu", "macro_f1": "f1", "entity_f1": "f1"} | dict.fromkeys(
@@ -304,10 +304,10 @@ def _heads(run: RunFolder, weights: Path) -> Facts | None:
 def _limits(run: RunFolder, weights: Path) -> dict[str, Facts | None] | None:
     """What has been measured of these weights' limits, None for what has not; None if nothing has."""
     found: dict[str, Facts | None] = dict.fromkeys(LIMITS)
-    for name in LIMITS:
+    for name, texts in LIMITS.items():
         file = run.limit(name)
         if file.is_file():
-            again = f"measure it again (python -m benchmarks.limits {name} {run.path})"
+            again = f"measure it again (python -m benchmarks.limits {name} {run.path}{texts})"
             limit = _read(file, again)
             if limit["weights_sha256"].get(weights.name) != file_sha256(weights):
                 raise ValueError(f"{file} was made with other weights than {weights}; {again}, or remove that file.")

@@ -217,7 +217,9 @@ def _check_files(folder: Path, only_ours: bool) -> None:
     require_one_of(folder, ("config.json",))
     kind = read_json(folder / "config.json").get("model_type")
     if (folder / "model.bin").is_file() and not (folder / "model.safetensors").is_file():
-        raise ValueError(f"{folder} is an export for CTranslate2; run it with --engine ctranslate2, or give the checkpoint itself.")
+        raise ValueError(
+            f"{folder} is an export for CTranslate2; run it with `vaswani translate --engine ctranslate2`, or give the checkpoint itself."
+        )
     if only_ours and kind != VaswaniConfig.model_type:
         raise ValueError(
             f"{folder} holds a model of the type {kind!r}; convert it first if it is Marian's or fairseq's (vaswani convert): only a "
@@ -277,7 +279,9 @@ def _load_pytorch(folder: Path, dtype: str | None) -> Checkpoint:
     if device.type == "cpu" and hasattr(model, "pack_weights"):
         model.float().pack_weights(dtype or "float32")
     elif dtype == "int8":
-        raise ValueError(f"int8 is for this package's models on a CPU; run {folder} in bfloat16, or --engine ctranslate2.")
+        raise ValueError(
+            f"int8 is for this package's models on a CPU; run {folder} in bfloat16, or with `vaswani translate --engine ctranslate2`."
+        )
     elif dtype is not None:
         model.to(getattr(torch, dtype))
     return Checkpoint(model, tokenizer)

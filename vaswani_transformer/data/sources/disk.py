@@ -46,7 +46,9 @@ class DiskCorpus(RowsCorpus):
             raise ValueError(f"{folder} holds no data set that `save_to_disk` wrote, or only a part of one: {error}") from error
         if isinstance(found, datasets.DatasetDict):
             if self.split not in found:
-                raise ValueError(f"{folder} has the splits {', '.join(found)}; set `split` in the recipe to one of them.")
+                raise ValueError(
+                    f"{folder} has the splits {', '.join(found)}; set `split` in the recipe (--split of `vaswani new`) to one of them."
+                )
             found = found[self.split]
         elif self.split is not None:
             raise ValueError(f"{folder} is a data set without splits; leave out `split: {self.split}`.")

@@ -96,7 +96,8 @@ def _cell(row: Mapping[str, Any], column: str, where: str) -> str:
     if column not in cells:
         raise ValueError(
             f"{where} has no column `{column}`; available are {', '.join(f'`{name}`' for name in cells)}. "
-            "Set source_column and target_column in the recipe (to numbers from 1 where a .tsv file has no header)."
+            "Set source_column and target_column in the recipe, or --source-column and --target-column of `vaswani new` (to numbers from "
+            "1 where a .tsv file has no header)."
         )
     text = cells[column]
     if text is not None and not isinstance(text, str):
