@@ -72,7 +72,7 @@ def benchmark_browser(model: str, pairs: Sequence[tuple[str, str]], rounds: int,
 
 
 class PyTorch:
-    """The model as the package runs it."""
+    """The model in float32, its weights not packed."""
 
     def __init__(self, model: str, search: dict[str, Any]) -> None:
         self.model, self.tokenizer = load_checkpoint(local_folder(model), torch.float32)

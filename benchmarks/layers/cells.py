@@ -32,9 +32,8 @@ MODES = (FORWARD, TRAINING)
 
 MEASURED, TOO_LONG, TOO_LARGE = "measured", "time", "memory"
 
-_SMALL = 32
-"""Positions of the first run, which loads code and makes threads before anything is noted."""
-
+_SMALL, _NARROW = 32, 64
+"""Positions and width of the first runs, which load code and make threads before anything is noted."""
 
 _SECONDS_BETWEEN_LOOKS = 0.1
 
@@ -61,16 +60,19 @@ class Limits:
     """How much a cell may take.
 
     Attributes:
-        repeats: runs that are timed, at most.
+        repeats: runs that are timed, at most; the first one always is.
         seconds: after so many of them, no further run begins.
         cell_seconds: of all work of the cell, by the processor's clock of each thread.
         cell_gib: memory beyond that of an empty process.
+        warm_ups: runs before those that are timed. The system clears the pages of the first ones, which may take as long as their work. The
+            memory is that of the first one alone, since what a run leaves in the heap depends on how many there were.
     """
 
     repeats: int
     seconds: float
     cell_seconds: float
     cell_gib: float
+    warm_ups: int = 2
 
 
 def measure(cell: Cell, limits: Limits) -> list[Row]:
@@ -128,17 +130,21 @@ def _work(connection: Connection, cell: Cell, limits: Limits) -> None:
     keep_freed_memory()
     torch.set_num_threads(cell.threads)
     torch.manual_seed(1)
+    for mode in MODES:  # a narrow layer, because the heap keeps what gradients of its weights took
+        _run(KINDS[cell.contestant].build(_NARROW, 1), torch.randn(1, _SMALL, _NARROW), mode)()
     layer = KINDS[cell.contestant].build(cell.d_model, 1)
-    for mode in MODES:
-        _run(layer, torch.randn(1, _SMALL, cell.d_model), mode)()
     empty = process_bytes("VmRSS") or 0
     _limit(limits)
     try:
         with fitting(lambda: "The cell does not fit"):
             states = torch.randn(1, cell.length, cell.d_model)
             for mode in MODES:
-                figures = _timed(_run(layer, states, mode), limits)
+                run = _run(layer, states, mode)
+                run()
                 peak = process_bytes("VmHWM")
+                for _ in range(limits.warm_ups - 1):
+                    run()
+                figures = _timed(run, limits)
                 connection.send((MEASURED, {**figures, "peak_bytes": None if peak is None else peak - empty}))
     except MemoryError:
         connection.send((TOO_LARGE, {}))
@@ -169,16 +175,15 @@ def _train(layer: nn.Module, states: torch.Tensor) -> None:
 
 
 def _timed(run: Callable[[], None], limits: Limits) -> dict[str, Any]:
-    """Medians of the runs after the first, which counts only if there is time for no other."""
+    """Medians of as many runs as begin in time."""
     times: list[Timed] = []
     whole = Stopwatch()
-    while len(times) <= limits.repeats and (not times or whole.read().cpu_seconds < limits.seconds):
+    while len(times) < limits.repeats and (not times or whole.read().cpu_seconds < limits.seconds):
         watch = Stopwatch()
         run()
         times.append(watch.read())
-    counted = times[1:] or times
     return {
-        "seconds": median(time.seconds for time in counted),
-        "cpu_seconds": median(time.cpu_seconds for time in counted),
-        "runs": len(counted),
+        "seconds": median(time.seconds for time in times),
+        "cpu_seconds": median(time.cpu_seconds for time in times),
+        "runs": len(times),
     }

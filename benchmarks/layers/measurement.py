@@ -48,7 +48,7 @@ class Settings(Rounds):
     lengths: tuple[int, ...] = LENGTHS
     threads: tuple[int, ...] = (1,)
     seconds: float = 0.05
-    cell_seconds: float = 6.0
+    cell_seconds: float = 18.0
     cell_gib: float = 6.0
 
     def __post_init__(self) -> None:
@@ -120,7 +120,8 @@ def _still_valid(before: Results, limits: dict[str, float], file: Path) -> list[
     rows: list[Row] = before["cells"]
     if old == limits:
         return rows
-    if any(limits[name] != old[name] for name in ("repeats", "seconds")) or any(limits[name] < old[name] for name in limits):
+    decisive = ("repeats", "seconds", "warm_ups")
+    if any(limits[name] != old.get(name) for name in decisive) or any(limits[name] < old[name] for name in limits):
         raise ValueError(
             f"{file} was measured under other limits, {old}; a cell may only be given more seconds and GiB. Choose another --output."
         )

@@ -56,9 +56,14 @@ def _caption(results: Results) -> str:
     limits, cells = results["limits"], results["cells"]
     outcomes = {outcome: sum(row["outcome"] == outcome for row in cells) for outcome in ("time", "memory", SKIPPED)}
     lost = f"{outcomes['time']} reached the limit of time and {outcomes['memory']} that of memory"
+    first = (
+        f"after {limits['warm_ups']} that are not counted"
+        if "warm_ups" in limits
+        else "after one that is not counted, unless it took all of these seconds alone"
+    )
     return (
-        f"One layer, one sequence, float32. {on_what(results)} Medians of up to {limits['repeats']} runs after one that is not counted, or "
-        f"as many as begin within {limits['seconds']} seconds; on one thread the processor's time, on several the clock's. A cell has a "
+        f"One layer, one sequence, float32. {on_what(results)} Medians of up to {limits['repeats']} runs, as many as begin within "
+        f"{limits['seconds']} seconds, {first}; on one thread the processor's time, on several the clock's. A cell has a "
         f"process of its own with at most {limits['cell_seconds']:g} seconds of each thread and {limits['cell_gib']:g} GiB. Of "
         f"{len(cells)} cells, {lost}; {outcomes[SKIPPED]} longer ones were skipped for that."
     )

@@ -16,6 +16,7 @@ from vaswani_transformer.files.json_files import read_json
 from vaswani_transformer.modeling_vaswani import VaswaniForConditionalGeneration
 from vaswani_transformer.recipe import Recipe
 from vaswani_transformer.run_folder import RunFolder
+from vaswani_transformer.training.initial_scale import scale_embeddings, scale_residual_branches
 from vaswani_transformer.translation.loading import load_encoder
 
 SCRATCH = "scratch"
@@ -91,18 +92,23 @@ def require_model(start: Start) -> None:
 def initial_folder(start: Start, recipe: Recipe, folder: Path) -> Path:
     """The folder that `init_from` names: the start's own, or a model that has to be made of it first, below `folder`.
 
-    A recipe that writes text needs a decoder. Where the start has none, it is drawn at random with the recipe's seed.
+    A recipe that writes text needs a decoder. Where the start has none, it is drawn at random with the recipe's seed. A fresh start has the
+    recipe's initial scales, as `scratch` does.
     """
     lacks_decoder = not recipe.has_no_decoder and not start.config.is_encoder_decoder
     if not (start.is_fresh or lacks_decoder):
         return start.folder
-    made = folder / start.name / f"{start.sha256[:12]}-seed-{recipe.training.seed}"
+    settings = recipe.training
+    scales = f"-scales-{settings.initial_scale}-{settings.initial_embedding_scale}" if start.is_fresh else ""
+    made = folder / start.name / f"{start.sha256[:12]}-seed-{settings.seed}{scales}"
     if not made.is_dir():
-        torch.manual_seed(recipe.training.seed)
+        torch.manual_seed(settings.seed)
         if start.is_fresh:
             config = start.config.for_translator()
             config.parallel_heads = 1
             model = VaswaniForConditionalGeneration(config)
+            scale_residual_branches(model, settings.initial_scale)
+            scale_embeddings(model, settings.initial_embedding_scale)
         else:
             model = VaswaniForConditionalGeneration.from_pretrained(start.folder)
         with atomic_folder(made) as unfinished:

@@ -5,6 +5,8 @@ from math import sqrt
 from statistics import NormalDist, fmean, median
 from typing import Literal
 
+from scipy.stats import t
+
 from benchmarks.variations.rows import Direction
 
 Agreement = Literal["yes", "no", "within noise"]
@@ -12,6 +14,9 @@ Agreement = Literal["yes", "no", "within noise"]
 _MEDIAN_OF_ABSOLUTE_NORMAL = NormalDist().inv_cdf(0.75)
 STANDARD_ERRORS = 2.0
 """A difference of so many counts; a smaller one is within noise."""
+
+ENOUGH = 20
+"""With fewer degrees of freedom behind the noise, a difference needs more standard errors, as Student's t says."""
 
 
 def noise_of_a_run(groups: Iterable[Sequence[float]]) -> float | None:
@@ -30,13 +35,19 @@ def noise_of_a_run(groups: Iterable[Sequence[float]]) -> float | None:
     return median(deviations) / _MEDIAN_OF_ABSOLUTE_NORMAL if deviations else None
 
 
-def direction(gain: float, noise: float) -> Direction:
-    """Of a difference whose standard error is `noise`: it counts as the same up to two of them.
+def needed_errors(freedom: int) -> float:
+    """How many standard errors a difference needs to count: two, or with few degrees of freedom those of Student's t at 5 %."""
+    return STANDARD_ERRORS if freedom >= ENOUGH else float(t.ppf(0.975, freedom))
+
+
+def direction(gain: float, noise: float, freedom: int = ENOUGH) -> Direction:
+    """Of a difference whose standard error is `noise`: it counts as the same up to `needed_errors` of them.
 
     Args:
         gain: above 0 where the row is better.
+        freedom: degrees of freedom behind the noise.
     """
-    if abs(gain) <= STANDARD_ERRORS * noise:
+    if abs(gain) <= needed_errors(freedom) * noise:
         return "same"
     return "better" if gain > 0 else "worse"
 

@@ -227,7 +227,7 @@ CLAIMS = (
         "dependencies",
         (
             "syntactic and semantic structure of the sentences",
-            "a head follows a long-distance dependency, a head follows pronouns",
+            "a head follows pronouns",
             follows_structure,
         ),
     ),

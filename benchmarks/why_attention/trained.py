@@ -26,10 +26,11 @@ class Claimed(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """A difference with its standard error, above 0 where it is better."""
+    """A difference with its standard error and the degrees of freedom behind it, above 0 where it is better."""
 
     gain: float
     noise: float | None
+    freedom: int
 
 
 def rows_of_table_3(*claimed: Claimed) -> Judge:
@@ -55,11 +56,12 @@ def difference(runs: Mapping[str, Sequence[Row]], name: str, beside: str, metric
     noise = noise_of_a_run([[run[metric] for run in own] for own in runs.values()])
     own, other = (fmean(run[metric] for run in runs[each]) for each in (name, beside))
     gain = own - other if metric == "bleu" else other - own
-    return Compared(gain, None if noise is None else noise_of_a_difference(noise, len(runs[name]), len(runs[beside])))
+    error = None if noise is None else noise_of_a_difference(noise, len(runs[name]), len(runs[beside]))
+    return Compared(gain, error, sum(len(each) - 1 for each in runs.values()))
 
 
 def _shown(metric: Metric, compared: Compared) -> str:
-    gain, noise = compared
+    gain, noise, _ = compared
     if metric == "bleu":
         return f"{gain:+.2f} BLEU" + (" (one seed)" if noise is None else f" (standard error {noise:.2f})")
     change = f"{100 * (exp(-gain) - 1):+.1f} % perplexity"

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple, get_args
 
 from benchmarks.report import Results
-from benchmarks.variations.agreement import STANDARD_ERRORS, Agreement, Direction, agreement, direction
+from benchmarks.variations.agreement import ENOUGH, STANDARD_ERRORS, Agreement, Direction, agreement, direction
 
 Verdict = Literal["agrees", "in part", "disagrees", "undecided", "not measured"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
@@ -34,15 +34,17 @@ RULES = f"""\
 - **Exponents** agree within {EXPONENT} of the paper's: those of times, and those of counts, beside the exponent of the paper's function at
   the same sizes. A neighbourhood of r positions reaches r / 2 to each side, so O(n / r) is the larger of 1 and 2 n / r.
 - **Differences** in BLEU and in the logarithm of the perplexity count from {STANDARD_ERRORS:g} standard errors on. The standard error comes
-  from the spread over seeds, pooled over all rows of a table. A smaller difference is none: it agrees with "identical", and leaves "better"
-  undecided. With one seed, all is undecided.
+  from the spread over seeds, pooled over all rows of a table; with fewer than {ENOUGH} degrees of freedom behind it, a difference needs as
+  many standard errors as Student's t at 5 %. A smaller difference is none: it agrees with "identical", and leaves "better" undecided. With
+  one seed, all is undecided.
 - **Costs** are compared cell by cell, or run by run. "Less" needs every one of them. "Similar" is within {SIMILAR:.0%}, and "by a factor of
   k" a median within {SIMILAR:.0%} of k.
 - **Numbers that the paper prints** agree within {ROUNDING:.0%}.
 - **A softmax's gradient** is extremely small below {GRADIENT:g} of what the scaled scores have.
 - **An identity** holds if what is left unexplained is below {EXACT:.0e} of the whole.
-- **A head has a task** if {OUTSTANDING:g} more of its attention than of even attention lies on one kind of position, or on one word more
-  than position explains. Heads with different tasks are {TASKS} kinds or more.
+- **A head has a task** if {OUTSTANDING:g} more of its attention than of even attention lies on one kind of position, or
+  the attention of pronouns on nouns before them, in the mean, is so much more than position explains. Heads with different tasks are
+  {TASKS} kinds or more.
 - **In part**: some of what a claim says agrees, and some does not or is undecided."""
 
 
@@ -77,14 +79,15 @@ def by_agreements(found: Sequence[Agreement | None]) -> Verdict:
     return "disagrees" if "no" in found else "undecided"
 
 
-def of_difference(gain: float, noise: float | None, claimed: Direction) -> Agreement | None:
+def of_difference(gain: float, noise: float | None, freedom: int, claimed: Direction) -> Agreement | None:
     """Whether a difference has the direction that the paper claims.
 
     Args:
         gain: above 0 where it is better.
         noise: its standard error, or None if it is unknown.
+        freedom: degrees of freedom behind the noise.
     """
-    return None if noise is None else agreement(direction(gain, noise), claimed)
+    return None if noise is None else agreement(direction(gain, noise, freedom), claimed)
 
 
 def is_near(found: float, claimed: float) -> bool:

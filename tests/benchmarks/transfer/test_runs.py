@@ -70,6 +70,11 @@ def test_a_decoder_is_drawn_where_a_text_is_to_be_written(english_german: Path, 
     fresh = replace(start, name="fresh_masking", is_fresh=True)
     other = AutoModelForSeq2SeqLM.from_pretrained(initial_folder(fresh, planned.recipes["colours"], models / "made"))
     assert not other.get_encoder().layers[0].fc1.weight.equal(model.get_encoder().layers[0].fc1.weight)
+    colours_recipe = planned.recipes["colours"]
+    scaled = replace(colours_recipe, training=replace(colours_recipe.training, initial_scale=0.5, initial_embedding_scale=0.25))
+    small = AutoModelForSeq2SeqLM.from_pretrained(initial_folder(fresh, scaled, models / "made"))  # as `scratch` begins
+    assert small.get_input_embeddings().weight.equal(0.25 * other.get_input_embeddings().weight)
+    assert small.get_encoder().layers[0].fc1.weight.equal(0.5 * other.get_encoder().layers[0].fc1.weight)
     with_fresh = plan(english_german, colours, models=models, starts=(start, fresh))
     long = replace(with_fresh, seeds=(1, 2), first_seed_only=("pairs",))
     assert [(run.task, run.seed) for run in long.runs()] == [("pairs", 1)] * 2 + [("colours", 1)] * 3 + [("colours", 2)] * 3

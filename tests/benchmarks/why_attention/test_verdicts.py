@@ -129,15 +129,18 @@ def rows(**bleu: tuple[float, ...]) -> Results:
     return {"rows": made}
 
 
-def test_two_standard_errors_decide() -> None:
-    """Two seeds 0.2 apart: a robust standard deviation of 0.1 * sqrt(2) / 0.6745 = 0.21, the standard error of a difference."""
+def test_standard_errors_decide() -> None:
+    """Two seeds 0.2 apart: a robust standard deviation of 0.1 * sqrt(2) / 0.6745 = 0.21, the standard error of a difference.
+
+    With two degrees of freedom, 4.30 of them count, which is 0.90.
+    """
     worse = trained.rows_of_table_3(Claimed("own", "worse"))
     same = trained.rows_of_table_3(Claimed("own", "same"))
-    clear, lost = rows(base=(30.0, 30.2), own=(29.5, 29.7)), rows(base=(30.0, 30.2), own=(29.6, 29.8))
+    clear, lost = rows(base=(30.0, 30.2), own=(29.0, 29.2)), rows(base=(30.0, 30.2), own=(29.2, 29.4))
     assert (verdict(worse(clear)), verdict(same(clear))) == ("agrees", "disagrees")
     assert (verdict(worse(lost)), verdict(same(lost))) == ("undecided", "agrees")
     found = worse(clear)
-    assert found and found.figure == ("own beside base: -0.50 BLEU (standard error 0.21), +0.5 % perplexity (standard error 0.2 %)")
+    assert found and found.figure == ("own beside base: -1.00 BLEU (standard error 0.21), +1.0 % perplexity (standard error 0.2 %)")
     better = trained.rows_of_table_3(Claimed("own", "better"))
     assert verdict(better(clear)) == "disagrees"
 
@@ -217,7 +220,9 @@ def test_heads() -> None:
     assert found == Finding("3 of 4 heads have a task; the tasks are next, previous, diagonal", "agrees")
     assert verdict(heads.different_tasks({"chance": chance, "heads": three[:2]})) == "disagrees"
     figures = [{"figure": 3, "facts": {"excess": 0.9}}, {"figure": 4, "facts": {"mean_excess": 0.05, "pronouns": 191}}]
-    assert verdict(heads.follows_structure({"sentences": 9, "figures": figures})) == "in part"
+    assert verdict(heads.follows_structure({"sentences": 9, "figures": figures})) == "disagrees"  # one word with 0.9 is an example
+    figures[1]["facts"]["mean_excess"] = 0.3
+    assert verdict(heads.follows_structure({"sentences": 9, "figures": figures})) == "agrees"
     assert heads.follows_structure({"sentences": 9, "figures": figures[:1]}) is None
     rules = [{"name": "`align`: chosen", "level": "word", "aer": 0.1}, {"name": "diagonal: no model", "aer": 0.4}]
     assert verdict(heads.aligns_words({"rules": rules})) == "agrees"
