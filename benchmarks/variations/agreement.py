@@ -5,8 +5,6 @@ from math import sqrt
 from statistics import NormalDist, fmean, median
 from typing import Literal
 
-from scipy.stats import t
-
 from benchmarks.variations.rows import Direction
 
 Agreement = Literal["yes", "no", "within noise"]
@@ -15,8 +13,14 @@ _MEDIAN_OF_ABSOLUTE_NORMAL = NormalDist().inv_cdf(0.75)
 STANDARD_ERRORS = 2.0
 """A difference of so many counts; a smaller one is within noise."""
 
-ENOUGH = 20
-"""With fewer degrees of freedom behind the noise, a difference needs more standard errors, as Student's t says."""
+_STUDENT = (
+    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
+    *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093),
+)
+"""Student's t for 1, 2 and more degrees of freedom: 5 % of the differences lie beyond so many standard errors, on both sides together."""
+
+ENOUGH = len(_STUDENT) + 1
+"""With fewer degrees of freedom behind the noise, a difference needs more standard errors, those of `_STUDENT`."""
 
 
 def noise_of_a_run(groups: Iterable[Sequence[float]]) -> float | None:
@@ -37,7 +41,7 @@ def noise_of_a_run(groups: Iterable[Sequence[float]]) -> float | None:
 
 def needed_errors(freedom: int) -> float:
     """How many standard errors a difference needs to count: two, or with few degrees of freedom those of Student's t at 5 %."""
-    return STANDARD_ERRORS if freedom >= ENOUGH else float(t.ppf(0.975, freedom))
+    return STANDARD_ERRORS if freedom >= ENOUGH else _STUDENT[freedom - 1]
 
 
 def direction(gain: float, noise: float, freedom: int = ENOUGH) -> Direction:
