@@ -40,6 +40,7 @@ def test_a_page_shows_what_was_measured(name: str, table: Callable[[Results], st
         ("parallel_documentation", parallel.table),
         ("length_to_the_end", length.table),
         ("students", shapes.table),
+        ("students_of_equal_size", shapes.table),
     ],
 )
 def test_a_page_without_a_picture_shows_what_was_measured(name: str, table: Callable[[Results], str]) -> None:
