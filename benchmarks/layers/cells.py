@@ -20,7 +20,7 @@ import torch
 from torch import nn
 
 from benchmarks.interleaved import Timed
-from benchmarks.layers.kinds import KINDS
+from benchmarks.layers.kinds import HEAD_DIM, KINDS
 from benchmarks.report import Row
 from benchmarks.stopwatch import Stopwatch
 from vaswani_transformer.training.out_of_memory import fitting
@@ -32,8 +32,8 @@ MODES = (FORWARD, TRAINING)
 
 MEASURED, TOO_LONG, TOO_LARGE = "measured", "time", "memory"
 
-_SMALL, _NARROW = 32, 64
-"""Positions and width of the first runs, which load code and make threads before anything is noted."""
+_SMALL = 32
+"""Positions of the first runs, which load code and make threads before anything is noted."""
 
 _SECONDS_BETWEEN_LOOKS = 0.1
 
@@ -131,7 +131,7 @@ def _work(connection: Connection, cell: Cell, limits: Limits) -> None:
     torch.set_num_threads(cell.threads)
     torch.manual_seed(1)
     for mode in MODES:  # a narrow layer, because the heap keeps what gradients of its weights took
-        _run(KINDS[cell.contestant].build(_NARROW, 1), torch.randn(1, _SMALL, _NARROW), mode)()
+        _run(KINDS[cell.contestant].build(HEAD_DIM, 1), torch.randn(1, _SMALL, HEAD_DIM), mode)()
     layer = KINDS[cell.contestant].build(cell.d_model, 1)
     empty = process_bytes("VmRSS") or 0
     _limit(limits)

@@ -61,6 +61,8 @@ def test_an_encoder_alone_may_have_fewer_layers_and_a_whole_one_stays() -> None:
     ("kept", "text"),
     [
         ({"decoder_layers": 1}, "1 of the decoder's 3"),
+        ({"encoder_layers": 4, "decoder_layers": 1}, "1 of the decoder's 3"),
+        ({"encoder_layers": 4}, ""),
         ({"encoder_layers": 3, "decoder_layers": 2}, "1, 3 and 4 of the encoder's 4, and 1 and 3 of the decoder's 3"),
     ],
 )

@@ -18,10 +18,12 @@ def evenly_spaced(layers: int, kept: int) -> list[int]:
 
 
 def described(config: VaswaniConfig, kept: Mapping[str, int]) -> str:
-    """Which layers of a model are kept, counted from 1, such as `1 and 6 of the decoder's 6`."""
+    """Which layers of a model are kept where some are left out, counted from 1, such as `1 and 6 of the decoder's 6`."""
     parts = []
     for name, number in kept.items():
         layers = getattr(config, name)
+        if number == layers:
+            continue
         numbers = [str(chosen + 1) for chosen in evenly_spaced(layers, number)]
         listed = " and ".join(part for part in (", ".join(numbers[:-1]), numbers[-1]) if part)
         parts.append(f"{listed} of the {name.removesuffix('_layers')}'s {layers}")
@@ -33,8 +35,7 @@ def with_fewer_layers(model: Model, kept: Mapping[str, int]) -> Model:
 
     Args:
         model: of this package.
-        kept: how many layers the encoder and the decoder keep, as `encoder_layers` and `decoder_layers`, as far as they change. None is
-            more than there are.
+        kept: how many layers the encoder and the decoder keep, as `encoder_layers` and `decoder_layers`. None is more than there are.
     """
     if all(getattr(model.config, name) == number for name, number in kept.items()):
         return model

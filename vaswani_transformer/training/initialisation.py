@@ -102,10 +102,9 @@ def write_initial_model(recipe: Recipe, run: RunFolder, tokenizer: PreTrainedTok
         transfer = Transfer(copied=len(tokenizer))
     else:
         model, transfer = exchange_vocabulary(model, old, tokenizer, recipe.training.seed)
-    kept = {name: number for name, number in recipe.kept_layers.items() if number != getattr(model.config, name)}
-    if kept:
-        transfer = replace(transfer, layers=described(model.config, kept))
-        model = with_fewer_layers(model, kept)
+    if recipe.kept_layers:
+        transfer = replace(transfer, layers=described(model.config, recipe.kept_layers))
+        model = with_fewer_layers(model, recipe.kept_layers)
     if recipe.has_no_decoder:
         had_decoder = read_json(folder / "config.json").get("is_encoder_decoder", True)
         left_out = "the decoder" if had_decoder else "the head of its own task"
