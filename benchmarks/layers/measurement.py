@@ -47,6 +47,7 @@ class Settings(Rounds):
     widths: tuple[int, ...] = WIDTHS
     lengths: tuple[int, ...] = LENGTHS
     threads: tuple[int, ...] = (1,)
+    repeats: int = 10
     seconds: float = 0.05
     cell_seconds: float = 18.0
     cell_gib: float = 6.0
