@@ -4,6 +4,7 @@ A process is forked from one that has imported everything and computed nothing, 
 is its own.
 """
 
+import gc
 import os
 import resource
 from collections.abc import Callable
@@ -128,6 +129,7 @@ def missing(cell: Cell, mode: str, outcome: str) -> Row:
 def _work(connection: Connection, cell: Cell, limits: Limits) -> None:
     """Send an outcome and figures for each mode."""
     keep_freed_memory()
+    gc.freeze()  # or a collection inside a timed run goes through all that the server imported, and copies its pages
     torch.set_num_threads(cell.threads)
     torch.manual_seed(1)
     for mode in MODES:  # a narrow layer, because the heap keeps what gradients of its weights took

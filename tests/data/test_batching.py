@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vaswani_transformer.data import batching
-from vaswani_transformer.data.batching import BatchPlan, BatchStream, collate, plan_batches
+from vaswani_transformer.data.batching import BatchPlan, BatchStream, collate, plan_batches, require_equal_shares
 from vaswani_transformer.data.encoding import TokenSequences
 
 BUDGET = 400
@@ -274,16 +274,6 @@ def test_the_stream_goes_through_each_epoch_once_across_updates() -> None:
     assert as_lists(flat[one_epoch : one_epoch + 20]) == as_lists(plan(epoch=1)[:20])
 
 
-def test_ranks_share_an_update_disjointly_and_completely() -> None:
-    for update in (0, 7, 40):
-        whole = stream().update(update)
-        for world_size in (1, 2, 4):
-            shares = [stream().share(update, rank, world_size) for rank in range(world_size)]
-            assert {len(share) for share in shares} == {4 // world_size}
-            dealt = list(itertools.chain.from_iterable(zip(*shares, strict=True)))
-            assert as_lists(dealt) == as_lists(whole)
-
-
 def test_a_jump_lands_where_a_walk_does() -> None:
     walked = stream()
     walk = [as_lists(walked.update(u)) for u in range(90)]
@@ -340,7 +330,8 @@ def test_what_cannot_be_planned_is_an_error() -> None:
 
 def test_ranks_that_cannot_share_equally_are_an_error() -> None:
     with pytest.raises(ValueError, match=r"3 processes cannot share 4 micro-batches.*multiple of 3"):
-        stream().share(0, 0, 3)
+        require_equal_shares(4, 3)
+    require_equal_shares(4, 2)
 
 
 class ThreePairs:

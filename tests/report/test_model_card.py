@@ -196,6 +196,16 @@ def test_the_card_tells_what_is_copied_and_how(run: RunFolder) -> None:
     the_card_is_well_formed(text, TITLES)
 
 
+def test_the_line_of_the_search_has_all_that_it_does(run: RunFolder) -> None:
+    path = run.averaged / "generation_config.json"
+    kept = read_json(path)
+    write_json(path, {**kept, "num_beams": 4, "length_penalty": 0.6, "length_penalty_type": "gnmt", "extra_length": 50})
+    assert ": `num_beams=4`, `length_penalty=0.6`, `length_penalty_type=gnmt`, `extra_length=50`.\n" in render_card(run)
+    changed = {"length_penalty": 0.0, "length_penalty_type": None, "extra_length": 0, "copy_items": ["url", "path"]}
+    write_json(path, {**kept, "num_beams": 4, **changed})
+    assert ": `num_beams=4`, `length_penalty=0.0`, `extra_length=0`, `copy_items=['url', 'path']`.\n" in render_card(run)
+
+
 def test_the_card_says_what_the_files_say(run: RunFolder) -> None:
     text = render_card(run, model_id="somebody/toy")
     evaluation = read_json(run.evaluation)

@@ -115,7 +115,7 @@ def test_shares_of_ranks_make_the_whole(make: Callable[..., Recipe], run: RunFol
         found = []
         for update in updates:
             epochs = batches.epochs(update)[rank::ranks]
-            for pairs, epoch in zip(batches.share(update, rank, ranks), epochs, strict=True):
+            for pairs, epoch in zip(batches.update(update)[rank::ranks], epochs, strict=True):
                 found.append([row.tolist() for row in corpus.pairs(pairs, epoch).target])
         return found
 

@@ -11,6 +11,10 @@ import sys
 import time
 from pathlib import Path
 
+from typer.testing import CliRunner
+
+from vaswani_transformer.__main__ import app
+
 ROOT = Path(__file__).parents[2]
 COMMAND = ["-m", "vaswani_transformer", "translate"]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
@@ -136,7 +140,7 @@ def test_standard_streams_and_wrong_arguments(checkpoint: Path, tmp_path: Path) 
     assert done.stdout.count("\n") == 2
     (tmp_path / "there").touch()
     wrong = {
-        "error: There is no file": ["--input", tmp_path / "missing"],
+        "There is no file": ["--input", tmp_path / "missing"],
         "exists already": ["--output", tmp_path / "there"],
         "one translation each": ["--split-sentences", "en", "--nbest", "2"],
         "2 beams or more": ["--scores", "--num-beams", "1"],
@@ -145,6 +149,6 @@ def test_standard_streams_and_wrong_arguments(checkpoint: Path, tmp_path: Path) 
         "--set model is no setting of the search": ["--set", "model=x"],
     }
     for sentence, arguments in wrong.items():
-        refused = run(checkpoint, *arguments, text="A man reads.\n")
-        assert refused.returncode == (2 if "--set" in arguments else 1)
-        assert sentence in refused.stderr and "Traceback" not in refused.stderr
+        refused = CliRunner().invoke(app, ["translate", *map(str, [checkpoint, *arguments])], input="A man reads.\n")
+        assert refused.exit_code == (2 if "--set" in arguments else 1)
+        assert refused.stderr.startswith("error: ") and sentence in refused.stderr and refused.stderr.count("\n") == 1

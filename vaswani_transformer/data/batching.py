@@ -206,15 +206,6 @@ class BatchStream:
         first = update * self.micro_batches
         return [self._micro_batch(position) for position in range(first, first + self.micro_batches)]
 
-    def share(self, update: int, rank: int, world_size: int) -> list[IndexArray]:
-        """The micro-batches of an update that fall to one rank: `rank`, `rank + world_size`, and so on.
-
-        Raises:
-            ValueError: the ranks cannot share the micro-batches equally.
-        """
-        require_equal_shares(self.micro_batches, world_size)
-        return self.update(update)[rank::world_size]
-
     def tokens(self, update: int) -> TokenCounts:
         """The tokens of an update over all ranks, known from the lengths without communication."""
         counts = []

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
 from ..configuration_vaswani import VaswaniConfig
-from ..data.batching import BatchStream, collate
+from ..data.batching import BatchStream, collate, require_equal_shares
 from ..data.both_directions import DrawnCorpus, TurnedCorpus
 from ..data.bpe_dropout import ResegmentedCorpus
 from ..data.encoding import EncodedCorpus, TokenPairs
@@ -93,9 +93,8 @@ class Updater:
             lengths_of=None if drawn is None else drawn.lengths,
             mixed_lengths=batching.mixed_lengths,
         )
+        require_equal_shares(self.stream.micro_batches, self.ranks)
         self.settings = recipe.training.in_updates(self.stream.updates_in)
-        # Raises before the first update if the ranks cannot share evenly
-        self.stream.share(0, self.rank, self.ranks)
 
     def run(self, update: int, interruption: Interruption | None = None) -> UpdateOutcome:
         """Do update number `update`, counted from 1.
