@@ -16,7 +16,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from transformers import AutoTokenizer, GenerationConfig
+from typer.testing import CliRunner
 
+from vaswani_transformer.__main__ import app
 from vaswani_transformer.files.checksums import find_damage, write_checksums
 from vaswani_transformer.files.json_files import read_json, read_json_lines, write_json
 from vaswani_transformer.modeling_vaswani import VaswaniForConditionalGeneration
@@ -449,27 +451,10 @@ def test_two_processes_go_on_where_one_stopped(make_recipe: Callable[..., Recipe
     ],
 )
 def test_the_command_answers_wrong_input_with_one_line(
-    override: str, sentence: str, make_recipe: Callable[..., Recipe], tmp_path: Path
+    override: str, sentence: str, make_recipe: Callable[..., Recipe], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "recipe.yaml").write_text(make_recipe().to_yaml(), encoding="utf-8")
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "vaswani_transformer",
-            "train",
-            "recipe.yaml",
-            "--set",
-            override,
-            "--run-folder",
-            "run",
-        ],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 1
-    assert re.fullmatch(sentence, done.stderr.strip().splitlines()[-1])
-    assert "Traceback" not in done.stderr
+    told = CliRunner().invoke(app, ["train", "recipe.yaml", "--set", override, "--run-folder", "run"])
+    assert told.exit_code == 1
+    assert re.fullmatch(sentence, told.stderr.strip())

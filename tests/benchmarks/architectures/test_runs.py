@@ -10,6 +10,7 @@ import pytest
 
 from benchmarks.architectures import runs
 from benchmarks.architectures.runs import Plan, best_peak, compare_systems, length_edges, rates_to_try
+from benchmarks.report import Results
 from tests.benchmarks.test_levers import RECIPE
 from vaswani_transformer.data.builtin.corpus import builtin_pairs
 from vaswani_transformer.files.json_files import read_json
@@ -17,15 +18,19 @@ from vaswani_transformer.files.json_files import read_json
 SCORES = {"nll_as_it_comes": 9.0, "validation_tokens": 100, "width": 18, "vocabulary": 280, "matrices": {"encoder": 10, "decoder": 20}}
 
 
-@pytest.fixture
-def recipe(tmp_path: Path) -> Path:
+def written_recipe(folder: Path) -> Path:
     pairs = list(builtin_pairs("train", 60))
     for name, chosen in (("train", pairs[:50]), ("dev", pairs[50:])):
         for side, texts in zip(("en", "de"), zip(*chosen, strict=True), strict=True):
-            (tmp_path / f"{name}.{side}").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
-    file = tmp_path / "small.yaml"
+            (folder / f"{name}.{side}").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+    file = folder / "small.yaml"
     file.write_text(RECIPE, encoding="utf-8")
     return file
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> Path:
+    return written_recipe(tmp_path)
 
 
 def eole(jobs: list[dict[str, Any]], nats: dict[float, float]) -> Any:
@@ -40,6 +45,17 @@ def eole(jobs: list[dict[str, Any]], nats: dict[float, float]) -> Any:
         (Path(job["folder"]) / "result.json").write_text(json.dumps(result), encoding="utf-8")
 
     return run
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Plan, Results]:
+    """A plan whose runs are made, and what it found."""
+    recipe = written_recipe(tmp_path_factory.mktemp("done"))
+    plan = Plan(str(recipe), 4, (0.002,), (1,), recipe.parent / "out", Path("python"), systems=("transformer", "rnn"))
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(runs, "run_in", eole([], {0.001: 3.0, 0.002: 2.0, 0.004: 2.5}))
+        *_, found = compare_systems(plan)
+    return plan, found
 
 
 def test_each_system_chooses_its_rate_and_repeats_it(recipe: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,15 +82,13 @@ def test_each_system_chooses_its_rate_and_repeats_it(recipe: Path, monkeypatch: 
     _refuses_other_settings(plan)
 
 
-def test_runs_of_another_machine_are_not_made_again(recipe: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "run_in", eole([], {0.001: 3.0, 0.002: 2.0, 0.004: 2.5}))
-    theirs = Plan(str(recipe), 4, (0.002,), (1,), recipe.parent / "theirs", Path("python"), systems=("transformer", "rnn"))
-    *_, found = compare_systems(theirs)
-    file = recipe.parent / "results.json"
+def test_runs_of_another_machine_are_not_made_again(done: tuple[Plan, Results], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    theirs, found = done
+    file = tmp_path / "results.json"
     file.write_text(json.dumps(found), encoding="utf-8")
     monkeypatch.setattr(runs, "train", lambda *arguments: pytest.fail("trained again"))
     monkeypatch.setattr(runs, "run_in", lambda *arguments: pytest.fail("run again"))
-    ours = replace(theirs, output=recipe.parent / "ours", known=(file,))
+    ours = replace(theirs, output=tmp_path / "ours", known=(file,))
     assert list(compare_systems(ours))[-1] == found
     assert list(compare_systems(replace(ours, systems=("rnn",), done_only=True)))[-1]["runs"] == [
         run for run in found["runs"] if run["system"] == "rnn"
@@ -90,12 +104,10 @@ def test_runs_of_another_machine_are_not_made_again(recipe: Path, monkeypatch: p
     assert more["runs"][-1]["seed"] == 2 and more["runs"][-1]["target_tokens"] == first["target_tokens"]
 
 
-def test_what_is_done_is_told_without_training(recipe: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "run_in", eole([], {0.001: 3.0, 0.002: 2.0, 0.004: 2.5}))
-    plan = Plan(str(recipe), 4, (0.002,), (1,), recipe.parent / "out", Path("python"), systems=("transformer", "rnn"))
+def test_what_is_done_is_told_without_training(done: tuple[Plan, Results], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, found = done
     with pytest.raises(ValueError, match="No run of this plan is done"):
-        list(compare_systems(replace(plan, done_only=True)))
-    *_, found = compare_systems(plan)
+        list(compare_systems(replace(plan, output=tmp_path / "none", done_only=True)))
     monkeypatch.setattr(runs, "train", lambda *arguments: pytest.fail("trained again"))
     monkeypatch.setattr(runs, "run_in", lambda *arguments: pytest.fail("run again"))
     # Of a seed and a system that are not done, nothing is told
