@@ -53,7 +53,7 @@ def benchmark_window_memory(widths: Sequence[int], processes: int) -> Results:
 
 
 def _medians(cell: Cell, processes: int) -> list[Row]:
-    every = [measure(cell, _LIMITS) for _ in range(processes)]
+    every = [measure(cell, _LIMITS, exact_memory=True) for _ in range(processes)]
     return [
         {**rows[0], **{name: _median([row[name] for row in rows]) for name in ("cpu_seconds", "peak_bytes")}}
         for rows in zip(*every, strict=True)

@@ -4,8 +4,10 @@ A process is forked from one that has imported everything and computed nothing, 
 is its own.
 """
 
+import ctypes
 import gc
 import os
+import platform
 import resource
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -37,6 +39,9 @@ _SMALL = 32
 """Positions of the first runs, which load code and make threads before anything is noted."""
 
 _SECONDS_BETWEEN_LOOKS = 0.1
+
+_M_MMAP_THRESHOLD = -3
+"""A parameter of glibc's `mallopt`."""
 
 
 @dataclass(frozen=True)
@@ -76,10 +81,14 @@ class Limits:
     warm_ups: int = 2
 
 
-def measure(cell: Cell, limits: Limits) -> list[Row]:
+def measure(cell: Cell, limits: Limits, exact_memory: bool = False) -> list[Row]:
     """A row for each mode, in a process of its own: `seconds`, `cpu_seconds` (medians), `peak_bytes` and `outcome`.
 
     `outcome` is `"measured"`, or `"time"` or `"memory"` where that limit ended the cell; then the figures are None.
+
+    A training keeps what is freed in its heap, which is faster; there the places of tensors decide a part of the peak, about a fifth from
+    run to run. With `exact_memory` each tensor of 256 KiB or more is mapped for itself instead: the peak is what is needed, and the times
+    are longer.
 
     Raises:
         RuntimeError: the process ended in another way.
@@ -87,7 +96,7 @@ def measure(cell: Cell, limits: Limits) -> list[Row]:
     context = get_context("forkserver")
     context.set_forkserver_preload([__name__])
     ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_work, args=(theirs, cell, limits))
+    process = context.Process(target=_work, args=(theirs, cell, limits, exact_memory))
     process.start()
     theirs.close()
     rows: list[Row] = []
@@ -126,9 +135,12 @@ def missing(cell: Cell, mode: str, outcome: str) -> Row:
     return {**asdict(cell), "mode": mode, "outcome": outcome, "seconds": None, "cpu_seconds": None, "runs": 0, "peak_bytes": None}
 
 
-def _work(connection: Connection, cell: Cell, limits: Limits) -> None:
+def _work(connection: Connection, cell: Cell, limits: Limits, exact_memory: bool) -> None:
     """Send an outcome and figures for each mode."""
-    keep_freed_memory()
+    if exact_memory:
+        _map_large_tensors()
+    else:
+        keep_freed_memory()
     gc.freeze()  # or a collection inside a timed run goes through all that the server imported, and copies its pages
     torch.set_num_threads(cell.threads)
     torch.manual_seed(1)
@@ -150,6 +162,12 @@ def _work(connection: Connection, cell: Cell, limits: Limits) -> None:
                 connection.send((MEASURED, {**figures, "peak_bytes": None if peak is None else peak - empty}))
     except MemoryError:
         connection.send((TOO_LARGE, {}))
+
+
+def _map_large_tensors() -> None:
+    """The opposite of `keep_freed_memory`; with another C library than glibc, nothing."""
+    if platform.libc_ver()[0] == "glibc":
+        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, 2**18)
 
 
 def _limit(limits: Limits) -> None:

@@ -17,7 +17,7 @@ def test_medians_of_processes_become_rows_and_ratios(monkeypatch: pytest.MonkeyP
     peaks = {"eager": [10, 30, 20], "attention": [1, 2, 3], "restricted": [60, 50, 40]}
     asked: list[Cell] = []
 
-    def by_hand(cell: Cell, limits: Limits) -> list[dict[str, Any]]:
+    def by_hand(cell: Cell, limits: Limits, exact_memory: bool) -> list[dict[str, Any]]:
         size = peaks[cell.contestant][sum(each.contestant == cell.contestant for each in asked)] * 2**20
         asked.append(cell)
         facts = {"contestant": cell.contestant, "d_model": cell.d_model, "length": cell.length}
@@ -33,7 +33,7 @@ def test_medians_of_processes_become_rows_and_ratios(monkeypatch: pytest.MonkeyP
 
 
 def test_a_limit_that_ends_a_cell_leaves_no_ratio(monkeypatch: pytest.MonkeyPatch) -> None:
-    def ended(cell: Cell, limits: Limits) -> list[dict[str, Any]]:
+    def ended(cell: Cell, limits: Limits, exact_memory: bool) -> list[dict[str, Any]]:
         facts = {"contestant": cell.contestant, "d_model": cell.d_model, "length": cell.length}
         return [{**facts, "mode": mode, "peak_bytes": None, "cpu_seconds": None} for mode in MODES]
 

@@ -104,3 +104,10 @@ def test_slopes_and_crossings() -> None:
 def test_settings_are_checked(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         Settings(**settings)
+
+
+def test_exact_memory_is_that_of_the_tensors() -> None:
+    """Attention that stores 8 MiB of weights needs twice that at its peak, and no heap that kept anything."""
+    forward, _ = measure(Cell("eager", 64, 1448, 1), LIMITS, exact_memory=True)
+    assert forward["outcome"] == "measured"
+    assert 16 <= forward["peak_bytes"] / 2**20 <= 20
