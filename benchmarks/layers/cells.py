@@ -4,10 +4,8 @@ A process is forked from one that has imported everything and computed nothing, 
 is its own.
 """
 
-import ctypes
 import gc
 import os
-import platform
 import resource
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -27,7 +25,7 @@ from benchmarks.layers.kinds import HEAD_DIM, KINDS
 from benchmarks.report import Row
 from benchmarks.stopwatch import Stopwatch
 from vaswani_transformer.training.out_of_memory import fitting
-from vaswani_transformer.training.process_memory import keep_freed_memory, process_bytes
+from vaswani_transformer.training.process_memory import keep_freed_memory, map_large_tensors, process_bytes
 
 FORWARD, TRAINING = "forward", "training"
 MODES = (FORWARD, TRAINING)
@@ -39,9 +37,6 @@ _SMALL = 32
 """Positions of the first runs, which load code and make threads before anything is noted."""
 
 _SECONDS_BETWEEN_LOOKS = 0.1
-
-_M_MMAP_THRESHOLD = -3
-"""A parameter of glibc's `mallopt`."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +133,7 @@ def missing(cell: Cell, mode: str, outcome: str) -> Row:
 def _work(connection: Connection, cell: Cell, limits: Limits, exact_memory: bool) -> None:
     """Send an outcome and figures for each mode."""
     if exact_memory:
-        _map_large_tensors()
+        map_large_tensors()
     else:
         keep_freed_memory()
     gc.freeze()  # or a collection inside a timed run goes through all that the server imported, and copies its pages
@@ -162,12 +157,6 @@ def _work(connection: Connection, cell: Cell, limits: Limits, exact_memory: bool
                 connection.send((MEASURED, {**figures, "peak_bytes": None if peak is None else peak - empty}))
     except MemoryError:
         connection.send((TOO_LARGE, {}))
-
-
-def _map_large_tensors() -> None:
-    """The opposite of `keep_freed_memory`; with another C library than glibc, nothing."""
-    if platform.libc_ver()[0] == "glibc":
-        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, 2**18)
 
 
 def _limit(limits: Limits) -> None:

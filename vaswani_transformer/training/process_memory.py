@@ -3,9 +3,10 @@
 import ctypes
 import os
 import platform
+from collections.abc import Mapping
 from pathlib import Path
 
-_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_MMAP_MAX = -1, -3, -4
 """Parameters of glibc's `mallopt`."""
 
 _KERNEL_CACHES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
@@ -20,10 +21,22 @@ def keep_freed_memory() -> None:
 
     By default a large tensor is mapped and unmapped each time, and the kernel clears its pages again.
     """
+    _set_in_heap({_M_MMAP_MAX: 0, _M_TRIM_THRESHOLD: -1})
+
+
+def map_large_tensors() -> None:
+    """Make glibc's heap map each tensor of 256 KiB or more for itself; with another C library, do nothing.
+
+    This is the opposite of `keep_freed_memory`: the process holds what its tensors need, and gives back what is freed.
+    """
+    _set_in_heap({_M_MMAP_THRESHOLD: 2**18})
+
+
+def _set_in_heap(parameters: Mapping[int, int]) -> None:
     if platform.libc_ver()[0] == "glibc":
         libc = ctypes.CDLL(None)
-        libc.mallopt(_M_MMAP_MAX, 0)
-        libc.mallopt(_M_TRIM_THRESHOLD, -1)
+        for parameter, value in parameters.items():
+            libc.mallopt(parameter, value)
 
 
 def bound_kernel_caches() -> None:
