@@ -44,3 +44,10 @@ def test_a_missing_model_is_one_line(tmp_path: Path) -> None:
     told = CliRunner().invoke(app, ["translate", str(tmp_path / "nothing")], input="")
     assert told.exit_code == 1
     assert told.stderr.startswith("error: ") and str(tmp_path / "nothing") in told.stderr and told.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["translate", "label"])
+def test_a_missing_input_is_said_before_a_model_is_loaded(command: str, tmp_path: Path) -> None:
+    told = CliRunner().invoke(app, [command, str(tmp_path / "no_model"), "--input", str(tmp_path / "nothing")])
+    assert told.exit_code == 1
+    assert told.stderr == f"error: There is no file {tmp_path / 'nothing'} to read; check its name.\n"

@@ -140,7 +140,6 @@ def test_standard_streams_and_wrong_arguments(checkpoint: Path, tmp_path: Path) 
     assert done.stdout.count("\n") == 2
     (tmp_path / "there").touch()
     wrong = {
-        "There is no file": ["--input", tmp_path / "missing"],
         "exists already": ["--output", tmp_path / "there"],
         "one translation each": ["--split-sentences", "en", "--nbest", "2"],
         "2 beams or more": ["--scores", "--num-beams", "1"],

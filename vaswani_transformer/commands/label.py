@@ -30,11 +30,13 @@ def label(
     words, with a space between two. What lines, resuming and failures are is as in `vaswani translate`.
     """
     check_column(column, format)
+    from ..files.lines import require_input
     from ..translation.job import JobSettings, translate_file
     from ..translation.label import Labeller
     from ..translation.loading import load_labelling
     from ..translation.processes import exit_status
 
+    require_input(input)
     loaded, tokenizer, identity = load_labelling(model)
     limits = {"batch_tokens": batch_tokens, "max_source_tokens": max_source_tokens}
     labeller = Labeller(loaded, tokenizer, nbest=nbest, scores=scores, **limits)

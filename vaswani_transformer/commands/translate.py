@@ -57,6 +57,7 @@ def translate(
     empty in the output; the exit status is then 3 (0 with several processes).
     """
     check_column(column, format)
+    from ..files.lines import require_input
     from ..strict_yaml import parse_override
     from ..translation.job import JobSettings, translate_file
     from ..translation.loading import load_engine
@@ -72,6 +73,7 @@ def translate(
     generation = asked | {name: value for name, value in named.items() if value is not None}
     job = JobSettings(format, column, nbest or 1, scores, window, split_sentences)
     check_search(generation)
+    require_input(input)
     loaded, tokenizer, identity = load_engine(model, engine, dtype)
     translator = Translator(loaded, tokenizer, scores=scores, **generation)
     raise typer.Exit(exit_status(translate_file(input, output, translator, job, identity | generation)))

@@ -149,11 +149,20 @@ def open_input(name: str) -> Iterator[BinaryIO]:
     if name == STANDARD_STREAM:
         yield sys.stdin.buffer
         return
-    path = Path(name)
-    if not path.exists() or path.is_dir():
-        raise FileNotFoundError(f"There is no file {path} to translate; check its name.")
-    with open_bytes(path) as stream:
+    require_input(name)
+    with open_bytes(Path(name)) as stream:
         yield stream
+
+
+def require_input(name: str) -> None:
+    """Refuse what `open_input` would, before a model is loaded for it.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+    """
+    path = Path(name)
+    if name != STANDARD_STREAM and (not path.exists() or path.is_dir()):
+        raise FileNotFoundError(f"There is no file {path} to read; check its name.")
 
 
 def count_lines(name: str) -> int | None:
