@@ -32,7 +32,7 @@ def parse() -> argparse.Namespace:
     add("--linear", action="store_true", help="also a logistic regression of words and pairs of words, where a text has one label")
     add("--shares", type=float, nargs="+", default=[1.0, 0.1, 0.01], help="of the training examples (default: 1 0.1 0.01)")
     add("--seeds", type=int, nargs="+", default=[1, 2, 3], help="each draws the shares anew, too (default: 1 2 3)")
-    add("--first-seed-only", nargs="+", default=[], metavar="RECIPE", help="recipes that are too long for all seeds")
+    add("--first-seed-only", nargs="+", default=[], metavar="RECIPE[:SHARE]", help="what is too long for all seeds")
     add("--rates", type=float, nargs="+", default=[1.0], help="times the learning rate; the validation set chooses (default: 1)")
     add("--set", dest="overrides", action="append", default=[], metavar="[RECIPE:]KEY=VALUE", help="a setting of one or all; repeatable")
     add("--keep-states", action="store_true", help="keep what a finished run would need to go on: checkpoints, optimizer, encoded corpus")

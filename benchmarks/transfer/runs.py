@@ -75,7 +75,7 @@ class Plan:
         shares: of the training examples, each above 0 and at most 1.
         seeds: values of `training.seed`, which also draw the shares.
         rates: each start is trained with each, and the validation set chooses.
-        first_seed_only: names of recipes that are too long for all seeds.
+        first_seed_only: names of recipes that are too long for all seeds; `NAME:SHARE` is one share of a recipe.
         with_linear: also a linear model of words, for the tasks that it fits.
         output: the folder of all runs.
     """
@@ -96,8 +96,12 @@ class Plan:
                 raise ValueError(f"`{name}` is {' '.join(map(str, values)) or 'empty'}; name each value once.")
         if not all(0 < share <= 1 for share in self.shares) or min(self.rates) <= 0:
             raise ValueError("Shares must lie above 0 and be at most 1, and rates must lie above 0.")
-        for unknown in set(self.first_seed_only) - self.recipes.keys():
-            raise ValueError(f"`--first-seed-only`: there is no {unknown} among the recipes {', '.join(self.recipes)}.")
+        known = {*self.recipes, *(f"{name}:{share:g}" for name in self.recipes for share in self.shares)}
+        for unknown in set(self.first_seed_only) - known:
+            raise ValueError(
+                f"`--first-seed-only`: there is no {unknown} among the recipes {', '.join(self.recipes)}; one share of a recipe reads "
+                "NAME:SHARE, with one of the --shares."
+            )
         for start in self.starts:
             require_model(start)
         for recipe in self.recipes.values():
@@ -115,16 +119,21 @@ class Plan:
             Run(task, start, share, seed, rate)
             for seed in self.seeds
             for task, recipe in self.recipes.items()
-            if seed == self.seeds[0] or task not in self.first_seed_only
             for share in self.shares
+            if seed == self.seeds[0] or not {task, f"{task}:{share:g}"} & set(self.first_seed_only)
             for start in self.starts_of(recipe)
             for rate in (self.rates[:1] if start == LINEAR else self.rates)
         ]
 
     def starts_of(self, recipe: Recipe) -> list[str]:
-        """The names of a recipe's starts. Where the vocabulary is exchanged, a fresh start would be a second `scratch`."""
+        """The names of a recipe's starts.
+
+        Where the vocabulary is exchanged, a fresh start would be a second `scratch`. An encoder alone is no shape for a task that writes
+        text.
+        """
         linear = [LINEAR] if self.with_linear and fits(recipe) else []
-        return [*linear, SCRATCH, *(start.name for start in self.starts if not (start.is_fresh and recipe.task == "translation"))]
+        others = (start.name for start in self.starts if not start.is_fresh or _has_shape_for(start, recipe))
+        return [*linear, SCRATCH, *others]
 
     def share_of(self, run: Run) -> Share:
         """The training examples of a run; raises what `recipe_of` does."""
@@ -165,6 +174,10 @@ class Plan:
             fine_tuning=original.fine_tuning,
             tokenizer=original.tokenizer if recipe.task == "translation" else _kept(recipe.tokenizer),
         )
+
+
+def _has_shape_for(start: Start, recipe: Recipe) -> bool:
+    return recipe.has_no_decoder or (recipe.task != "translation" and start.config.is_encoder_decoder)
 
 
 def _kept(settings: TokenizerSettings) -> TokenizerSettings:

@@ -25,6 +25,7 @@ def arguments(recipe: Path, **changes: Any) -> Namespace:
         ({"starts": ["masking"]}, "must read NAME=FOLDER"),
         ({"starts": ["scratch=folder"]}, "stands for another start"),
         ({"first_seed_only": ["aeslc"]}, "there is no aeslc among the recipes colours"),
+        ({"first_seed_only": ["colours:0.5"]}, "there is no colours:0.5 among the recipes colours; one share of a recipe reads NAME:SHARE"),
         ({"fresh": ["other"]}, r"there is no 'other' among the starts masking"),
     ],
 )

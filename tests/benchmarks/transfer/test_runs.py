@@ -79,6 +79,15 @@ def test_a_decoder_is_drawn_where_a_text_is_to_be_written(english_german: Path, 
     long = replace(with_fresh, seeds=(1, 2), first_seed_only=("pairs",))
     assert [(run.task, run.seed) for run in long.runs()] == [("pairs", 1)] * 2 + [("colours", 1)] * 3 + [("colours", 2)] * 3
     assert [run.start for run in with_fresh.runs()] == ["scratch", "masking", "scratch", "masking", "fresh_masking"]
+    large = replace(with_fresh, shares=(1.0, 0.1), seeds=(1, 2), first_seed_only=("pairs", "colours:1"))
+    assert [(run.share, run.seed) for run in large.runs() if run.task == "colours"] == [(1.0, 1)] * 3 + [(0.1, 1)] * 3 + [(0.1, 2)] * 3
+
+
+def test_a_fresh_start_writes_text_only_where_its_model_does(write_recipe: Callable[..., Path], models: Path) -> None:
+    mails = {"format": "table", "path": "mails.jsonl"}
+    summaries = write_recipe("summaries", {"train": [mails], "validation": mails, "test": {}}, task="summarization")
+    starts = tuple(Start(f"fresh_{name}", models / name, is_fresh=True) for name in ("masking", "translator"))
+    assert [run.start for run in plan(summaries, models=models, starts=starts).runs()] == ["scratch", "fresh_translator"]
 
 
 def test_everything_is_trained_once_and_a_failure_is_told(
