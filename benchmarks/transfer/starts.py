@@ -92,15 +92,15 @@ def require_model(start: Start) -> None:
 def initial_folder(start: Start, recipe: Recipe, folder: Path) -> Path:
     """The folder that `init_from` names: the start's own, or a model that has to be made of it first, below `folder`.
 
-    A recipe that writes text needs a decoder. Where the start has none, it is drawn at random with the recipe's seed. A fresh start has the
+    A recipe that writes text needs a decoder. Where the start has none, it is drawn at random with the recipe's seed. What is drawn has the
     recipe's initial scales, as `scratch` does.
     """
     lacks_decoder = not recipe.has_no_decoder and not start.config.is_encoder_decoder
     if not (start.is_fresh or lacks_decoder):
         return start.folder
     settings = recipe.training
-    scales = f"-scales-{settings.initial_scale}-{settings.initial_embedding_scale}" if start.is_fresh else ""
-    made = folder / start.name / f"{start.sha256[:12]}-seed-{settings.seed}{scales}"
+    scales = f"-{settings.initial_embedding_scale}" if start.is_fresh else ""
+    made = folder / start.name / f"{start.sha256[:12]}-seed-{settings.seed}-scales-{settings.initial_scale}{scales}"
     if not made.is_dir():
         torch.manual_seed(settings.seed)
         if start.is_fresh:
@@ -111,6 +111,7 @@ def initial_folder(start: Start, recipe: Recipe, folder: Path) -> Path:
             scale_embeddings(model, settings.initial_embedding_scale)
         else:
             model = VaswaniForConditionalGeneration.from_pretrained(start.folder)
+            scale_residual_branches(model, settings.initial_scale, only_decoder=True)
         with atomic_folder(made) as unfinished:
             model.save_pretrained(unfinished)
             AutoTokenizer.from_pretrained(start.folder).save_pretrained(unfinished)

@@ -18,15 +18,16 @@ _SCALED = ("v_proj.weight", "out_proj.weight", "fc1.weight", "fc2.weight")
 """What a branch's output grows with. Queries and keys only decide where attention looks."""
 
 
-def scale_residual_branches(model: VaswaniPreTrainedModel, scale: float | Literal["deepnorm"]) -> None:
+def scale_residual_branches(model: VaswaniPreTrainedModel, scale: float | Literal["deepnorm"], *, only_decoder: bool = False) -> None:
     """Multiply the weights of all values, output projections and feed-forward networks of `model`, in place.
 
     Args:
         model: with its first weights.
         scale: one factor for both stacks, or `deepnorm` for those of `deepnorm_factors`.
+        only_decoder: the encoder is a trained one, and stays as it is.
     """
     encoder, decoder = deepnorm_factors(model.config) if scale == "deepnorm" else (scale, scale)
-    stacks = [(model.base_model.encoder, encoder)]
+    stacks = [] if only_decoder else [(model.base_model.encoder, encoder)]
     if model.config.is_encoder_decoder:
         stacks.append((model.base_model.decoder, decoder))
     with torch.no_grad():

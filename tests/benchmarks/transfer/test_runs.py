@@ -67,6 +67,11 @@ def test_a_decoder_is_drawn_where_a_text_is_to_be_written(english_german: Path, 
     ours, theirs = model.get_encoder().state_dict(), original.state_dict()
     assert all(ours[name.removeprefix("encoder.")].equal(value) for name, value in theirs.items() if name.startswith("encoder.layers"))
     assert model.config.decoder_layers == 1 and model.config.is_encoder_decoder
+    pairs = planned.recipe_of(Run("pairs", "scratch", 1.0, 1))
+    halved = replace(pairs, training=replace(pairs.training, initial_scale=0.5))
+    half = AutoModelForSeq2SeqLM.from_pretrained(initial_folder(start, halved, models / "made"))  # what is drawn begins as `scratch` does
+    assert half.get_encoder().layers[0].fc1.weight.equal(model.get_encoder().layers[0].fc1.weight)
+    assert half.get_decoder().layers[0].fc1.weight.equal(0.5 * model.get_decoder().layers[0].fc1.weight)
     fresh = replace(start, name="fresh_masking", is_fresh=True)
     other = AutoModelForSeq2SeqLM.from_pretrained(initial_folder(fresh, planned.recipes["colours"], models / "made"))
     assert not other.get_encoder().layers[0].fc1.weight.equal(model.get_encoder().layers[0].fc1.weight)
