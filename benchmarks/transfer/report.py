@@ -57,8 +57,8 @@ def _cell(metric: str, own: dict[int, Row], scratch: dict[int, Row]) -> Row:
 def table(results: Results) -> str:
     """Markdown: how it was measured, what the starts are, the scores, and what is missing."""
     names = _names(results)
-    rows = (_cells(row, names, len(results["seeds"])) for row in summary(results))
-    header = ("task", "score", "examples", "share", *names)
+    rows = (_cells(row, names, results["tasks"][row["task"]]["seeds"][f"{row['share']:g}"]) for row in summary(results))
+    header = ("task", "score", "examples", "share", "seeds", *names)
     return "\n\n".join([
         _how(results),
         markdown_table(header, rows, left=2),
@@ -76,7 +76,8 @@ def _names(results: Results) -> list[str]:
 def _how(results: Results) -> str:
     seeds = ", ".join(map(str, results["seeds"]))
     spread = (
-        f"mean and standard deviation over the seeds {seeds}, which draw the examples, too, and in parentheses the mean difference"
+        f"mean and standard deviation over the seeds, which draw the examples, too (the first of {seeds}), and in parentheses the mean "
+        "difference"
         if len(results["seeds"]) > 1
         else f"one training each, with seed {seeds}, which draws the examples, too, and in parentheses the difference"
     )
@@ -105,6 +106,7 @@ def _cells(row: Row, names: Sequence[str], seeds: int) -> tuple[str, ...]:
         _title(row),
         f"{row['examples']:,}",
         f"{100 * row['share']:g} %",
+        str(seeds),
         *(UNKNOWN if cell is None else _score(cell, seeds) for cell in starts),
     )
 
@@ -117,7 +119,7 @@ def _title(row: Row) -> str:
 def _score(cell: Row, seeds: int) -> str:
     deviation = "" if cell["deviation"] is None else f" ± {cell['deviation']:.1f}"
     gain = "" if cell["gain"] is None else f" ({cell['gain']:+.1f})"
-    done = "" if len(cell["seeds"]) == seeds else f", {len(cell['seeds'])} of {seeds} seeds"
+    done = "" if len(cell["seeds"]) >= seeds else f", {len(cell['seeds'])} of {seeds} seeds"
     return f"{cell['mean']:.1f}{deviation}{gain}{done}"
 
 

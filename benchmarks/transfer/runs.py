@@ -268,10 +268,19 @@ def _results(plan: Plan, every: Sequence[Run], outcomes: Mapping[Run, Row]) -> R
         "seeds": list(plan.seeds),
         "rates": list(plan.rates),
         "starts": [start.facts() for start in plan.starts],
-        "tasks": {name: {"task": recipe.task, "metric": main_metric(recipe)} for name, recipe in plan.recipes.items()},
+        "tasks": {
+            name: {"task": recipe.task, "metric": main_metric(recipe), "seeds": _seeds(every, name)}
+            for name, recipe in plan.recipes.items()
+        },
         "planned": len(every),
         "runs": [{**asdict(run), **outcomes[run]} for run in every if run in outcomes],
     }
+
+
+def _seeds(every: Sequence[Run], task: str) -> dict[str, int]:
+    """With how many seeds each share of a task is to be trained."""
+    shares = {run.share for run in every if run.task == task}
+    return {f"{share:g}": len({run.seed for run in every if (run.task, run.share) == (task, share)}) for share in shares}
 
 
 def main_metric(recipe: Recipe) -> str:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from transformers import AutoTokenizer
@@ -16,7 +16,7 @@ from vaswani_transformer.files.json_files import read_json
 from vaswani_transformer.modeling_vaswani import VaswaniForConditionalGeneration
 from vaswani_transformer.recipe import Recipe
 from vaswani_transformer.run_folder import RunFolder
-from vaswani_transformer.training.initial_scale import scale_embeddings, scale_residual_branches
+from vaswani_transformer.training.initial_scale import deepnorm_factors, scale_embeddings, scale_residual_branches
 from vaswani_transformer.translation.loading import load_encoder
 
 SCRATCH = "scratch"
@@ -107,7 +107,7 @@ def initial_folder(start: Start, recipe: Recipe, folder: Path) -> Path:
             config = start.config.for_translator()
             config.parallel_heads = 1
             model = VaswaniForConditionalGeneration(config)
-            scale_residual_branches(model, settings.initial_scale)
+            scale_residual_branches(model, _scale(recipe, model.config))
             scale_embeddings(model, settings.initial_embedding_scale)
         else:
             model = VaswaniForConditionalGeneration.from_pretrained(start.folder)
@@ -117,3 +117,12 @@ def initial_folder(start: Start, recipe: Recipe, folder: Path) -> Path:
             AutoTokenizer.from_pretrained(start.folder).save_pretrained(unfinished)
             write_checksums(unfinished)
     return made
+
+
+def _scale(recipe: Recipe, config: VaswaniConfig) -> float | Literal["deepnorm"]:
+    """The recipe's initial scale; `deepnorm` has another factor for an encoder that is to stand alone, though drawn with a decoder."""
+    scale = recipe.training.initial_scale
+    if scale != "deepnorm" or not recipe.has_no_decoder:
+        return scale
+    alone = VaswaniConfig.from_dict({**config.to_dict(), "is_encoder_decoder": False})
+    return deepnorm_factors(alone)[0]

@@ -36,7 +36,7 @@ def test_it_stands_beside_the_others_and_runs_once(colours: Path, english_german
     assert [run["start"] for run in results["runs"]] == [LINEAR, "scratch"]
     assert results["runs"][0]["examples"] == 60 and results["runs"][0]["scores"]["accuracy"] > 0
     text = table(results)
-    assert "| examples | share | linear | scratch |" in text and "a logistic regression of words" in text
+    assert "| examples | share | seeds | linear | scratch |" in text and "a logistic regression of words" in text
     (known,) = compare_starts(plan())
     assert known["runs"] == results["runs"]
     assert not fits(load_recipe(english_german))

@@ -22,7 +22,7 @@ def results(*runs: dict[str, Any], rates: tuple[float, ...] = (1.0,)) -> dict[st
     fresh = {**start, "name": "fresh_masking", "is_fresh": True}
     return {
         "shares": [1.0, 0.1], "seeds": [1, 2], "rates": list(rates), "starts": [start, fresh], "planned": 12,
-        "tasks": {"toy": {"task": "classification", "metric": "accuracy"}}, "runs": list(runs),
+        "tasks": {"toy": {"task": "classification", "metric": "accuracy", "seeds": {"1": 2, "0.1": 2}}}, "runs": list(runs),
     }  # fmt: skip
 
 
@@ -46,12 +46,14 @@ def test_means_deviations_and_differences_by_hand(measured: dict[str, Any]) -> N
 
 def test_the_table_says_what_failed_and_what_is_missing(measured: dict[str, Any]) -> None:
     text = table(measured)
-    assert "| `toy` | accuracy | 400 | 100 % | 82.0 ± 2.8 | 85.0 ± 4.2 (+3.0) | - |" in text
-    assert "| `toy` | accuracy | 40 | 10 % | 45.0 ± 7.1 | 60.0 (+20.0), 1 of 2 seeds | - |" in text
+    assert "| `toy` | accuracy | 400 | 100 % | 2 | 82.0 ± 2.8 | 85.0 ± 4.2 (+3.0) | - |" in text
+    assert "| `toy` | accuracy | 40 | 10 % | 2 | 45.0 ± 7.1 | 60.0 (+20.0), 1 of 2 seeds | - |" in text
     assert "| masking | 128 | 4 | 8,000 | 6,000 | 7,000,000 | 2e+15 | 1.5 |" in text
     assert "| fresh_masking, random weights | 128 | 4 | 8,000 | - | - | - | - |" in text
-    assert "mean and standard deviation over the seeds 1, 2, which draw the examples" in text
+    assert "over the seeds, which draw the examples, too (the first of 1, 2)" in text
     assert "one training each, with seed 1, which draws the examples" in table(results() | {"seeds": [1]})
+    once = measured["tasks"]["toy"] | {"seeds": {"1": 2, "0.1": 1}}
+    assert "| 10 % | 1 | 45.0 ± 7.1 | 60.0 (+20.0) | - |" in table(measured | {"tasks": {"toy": once}})  # as it was planned
     assert "8 of 12 trainings are done" in text and "took 1.8 hours and 7e+12 FLOPs" in text
     assert "- `toy`, 10 %, seed 1: no example is labelled blue." in text
     assert "- `toy`, 10 %, seed 2, masking: The loss is not finite." in text

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from transformers import AutoModelForSeq2SeqLM, AutoModelForSequenceClassification
 
 from benchmarks.transfer import runs
@@ -80,12 +81,17 @@ def test_a_decoder_is_drawn_where_a_text_is_to_be_written(english_german: Path, 
     small = AutoModelForSeq2SeqLM.from_pretrained(initial_folder(fresh, scaled, models / "made"))  # as `scratch` begins
     assert small.get_input_embeddings().weight.equal(0.25 * other.get_input_embeddings().weight)
     assert small.get_encoder().layers[0].fc1.weight.equal(0.5 * other.get_encoder().layers[0].fc1.weight)
+    deep = replace(colours_recipe, training=replace(colours_recipe.training, initial_scale="deepnorm"))
+    alone = AutoModelForSeq2SeqLM.from_pretrained(initial_folder(fresh, deep, models / "made"))
+    factor = (8 * alone.config.encoder_layers) ** -0.25  # of an encoder alone
+    torch.testing.assert_close(alone.get_encoder().layers[0].fc1.weight, factor * other.get_encoder().layers[0].fc1.weight)
     with_fresh = plan(english_german, colours, models=models, starts=(start, fresh))
     long = replace(with_fresh, seeds=(1, 2), first_seed_only=("pairs",))
     assert [(run.task, run.seed) for run in long.runs()] == [("pairs", 1)] * 2 + [("colours", 1)] * 3 + [("colours", 2)] * 3
     assert [run.start for run in with_fresh.runs()] == ["scratch", "masking", "scratch", "masking", "fresh_masking"]
     large = replace(with_fresh, shares=(1.0, 0.1), seeds=(1, 2), first_seed_only=("pairs", "colours:1"))
     assert [(run.share, run.seed) for run in large.runs() if run.task == "colours"] == [(1.0, 1)] * 3 + [(0.1, 1)] * 3 + [(0.1, 2)] * 3
+    assert next(compare_starts(large))["tasks"]["colours"]["seeds"] == {"1": 1, "0.1": 2}
 
 
 def test_a_fresh_start_writes_text_only_where_its_model_does(write_recipe: Callable[..., Path], models: Path) -> None:
