@@ -5,10 +5,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from vaswani_transformer.data.examples import all_labels, labels_in
 from vaswani_transformer.data.sources.corpus import SentencePair
+from vaswani_transformer.data.sources.marked import read_marked
+from vaswani_transformer.data.sources.rows import QUESTION
 from vaswani_transformer.data.sources.table import TableCorpus
 from vaswani_transformer.files.atomic_file import write_text
 from vaswani_transformer.recipe import DataSettings, Recipe
@@ -62,7 +64,8 @@ def take_share(recipe: Recipe, pairs: Sequence[SentencePair], share: float, seed
         return Share(recipe.data, len(pairs))
     drawn = draw(pairs, share, seed)
     file = (folder / f"share-{share:g}-seed-{seed}.jsonl").absolute()
-    write_text(file, "".join(json.dumps(dict(zip(_COLUMNS, pair[:2], strict=True))) + "\n" for pair in drawn))
+    row = _marked_row if recipe.marks_answers else _row
+    write_text(file, "".join(f"{json.dumps(row(pair))}\n" for pair in drawn))
     table = TableCorpus(path=str(file), source_column=_COLUMNS[0], target_column=_COLUMNS[1])
     if not recipe.facts.labels:
         return Share(replace(recipe.data, train=(table,)), len(drawn))
@@ -70,3 +73,14 @@ def take_share(recipe: Recipe, pairs: Sequence[SentencePair], share: float, seed
     there = {label for pair in drawn for label in labels_in(pair)}
     missing = tuple(name for label, name in names.items() if label not in there)
     return Share(replace(recipe.data, train=(table,), labels=names), len(drawn), missing)
+
+
+def _row(pair: SentencePair) -> dict[str, Any]:
+    return dict(zip(_COLUMNS, pair[:2], strict=True))
+
+
+def _marked_row(pair: SentencePair) -> dict[str, Any]:
+    """A question with its context, and its answers with their places."""
+    question, context, spans = read_marked(pair)
+    answers = [{"text": context[start:end], "answer_start": start} for start, end in spans]
+    return {QUESTION: question, **dict(zip(_COLUMNS, (context, answers), strict=True))}

@@ -9,6 +9,7 @@ import pytest
 
 from benchmarks.transfer.shares import draw, take_share, training_pairs
 from vaswani_transformer.data.sources.corpus import SentencePair
+from vaswani_transformer.data.sources.marked import marked_pair
 from vaswani_transformer.recipe import load_recipe
 from vaswani_transformer.tasks import BETWEEN_TEXTS, BETWEEN_WORDS
 from vaswani_transformer.training.corpora import read_pairs
@@ -54,3 +55,15 @@ def test_what_is_written_is_read_back(task: str, pairs: list[tuple[str, str]], t
     assert [pair[:2] for pair in read] == [pair[:2] for pair in given]
     if task == "tagging":
         assert BETWEEN_WORDS in read[0].source and share.data.labels == {"B-person": "B-person", "O": "O"}
+
+
+def test_marked_answers_are_read_back_at_their_places(tmp_path: Path, write_recipe: Callable[..., Path]) -> None:
+    table: dict[str, Any] = {"format": "table", "path": "absent.jsonl"}
+    data = {"train": [table], "validation": table, "test": {}}
+    recipe = load_recipe(write_recipe("toy", data, task="question_answering", answers={"kind": "span", "may_be_none": True}))
+    given = [
+        marked_pair("Where is “Ann”?", "Ann is in Zürich. She likes Zürich.", [("Zürich", 10), ("Zürich", 28)], "file", 1),
+        marked_pair("Who sleeps?", "Nobody is awake.", [], "file", 2),
+    ]
+    share = take_share(recipe, given, 0.99, 1, tmp_path / "shares")
+    assert [pair[:2] for pair in read_pairs(replace(recipe, data=share.data), share.data.train)] == [pair[:2] for pair in given]
