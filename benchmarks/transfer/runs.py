@@ -120,10 +120,14 @@ class Plan:
             for seed in self.seeds
             for task, recipe in self.recipes.items()
             for share in self.shares
-            if seed == self.seeds[0] or not {task, f"{task}:{share:g}"} & set(self.first_seed_only)
+            if seed in self.seeds_of(task, share)
             for start in self.starts_of(recipe)
             for rate in (self.rates[:1] if start == LINEAR else self.rates)
         ]
+
+    def seeds_of(self, task: str, share: float) -> tuple[int, ...]:
+        """The seeds of a share of a task: all of them, or the first one alone."""
+        return self.seeds[:1] if {task, f"{task}:{share:g}"} & set(self.first_seed_only) else self.seeds
 
     def starts_of(self, recipe: Recipe) -> list[str]:
         """The names of a recipe's starts.
@@ -269,18 +273,16 @@ def _results(plan: Plan, every: Sequence[Run], outcomes: Mapping[Run, Row]) -> R
         "rates": list(plan.rates),
         "starts": [start.facts() for start in plan.starts],
         "tasks": {
-            name: {"task": recipe.task, "metric": main_metric(recipe), "seeds": _seeds(every, name)}
+            name: {
+                "task": recipe.task,
+                "metric": main_metric(recipe),
+                "seeds": {f"{share:g}": len(plan.seeds_of(name, share)) for share in plan.shares},
+            }
             for name, recipe in plan.recipes.items()
         },
         "planned": len(every),
         "runs": [{**asdict(run), **outcomes[run]} for run in every if run in outcomes],
     }
-
-
-def _seeds(every: Sequence[Run], task: str) -> dict[str, int]:
-    """With how many seeds each share of a task is to be trained."""
-    shares = {run.share for run in every if run.task == task}
-    return {f"{share:g}": len({run.seed for run in every if (run.task, run.share) == (task, share)}) for share in shares}
 
 
 def main_metric(recipe: Recipe) -> str:

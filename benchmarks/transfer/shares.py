@@ -83,4 +83,4 @@ def _marked_row(pair: SentencePair) -> dict[str, Any]:
     """A question with its context, and its answers with their places."""
     question, context, spans = read_marked(pair)
     answers = [{"text": context[start:end], "answer_start": start} for start, end in spans]
-    return {QUESTION: question, **dict(zip(_COLUMNS, (context, answers), strict=True))}
+    return {QUESTION: question, _COLUMNS[0]: context, _COLUMNS[1]: answers}

@@ -124,5 +124,4 @@ def _scale(recipe: Recipe, config: VaswaniConfig) -> float | Literal["deepnorm"]
     scale = recipe.training.initial_scale
     if scale != "deepnorm" or not recipe.has_no_decoder:
         return scale
-    alone = VaswaniConfig.from_dict({**config.to_dict(), "is_encoder_decoder": False})
-    return deepnorm_factors(alone)[0]
+    return deepnorm_factors(config.for_encoder())[0]
