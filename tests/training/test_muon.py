@@ -8,8 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from vaswani_transformer.recipe import Recipe
+from vaswani_transformer.training import muon
 from vaswani_transformer.training.building import build_model
-from vaswani_transformer.training.muon import MuonAndAdam, muon_flops, orthogonal
+from vaswani_transformer.training.muon import MuonAndAdam, muon_flops, orthogonal, orthogonal_by_ranks
 from vaswani_transformer.training.optimization import build_optimizer, set_learning_rate
 
 
@@ -33,6 +34,24 @@ def test_a_matrix_of_zeros_stays_zero_beside_others() -> None:
     matrices = torch.stack([torch.zeros(3, 4), torch.ones(3, 4)])
     found = orthogonal(matrices)
     assert found[0].count_nonzero() == 0 and found.isfinite().all()
+
+
+@pytest.mark.parametrize(("matrices", "ranks", "shares"), [(5, 2, [3, 2]), (5, 4, [2, 2, 1, 0]), (1, 3, [1, 0, 0])])
+def test_ranks_share_the_matrices_and_all_get_the_bits_of_one(
+    matrices: int, ranks: int, shares: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = random_tensor(matrices, 4, 6).float()
+    wanted, computed, sent = orthogonal(given), [], []
+    monkeypatch.setattr(muon, "orthogonal", lambda share: computed.append(len(share)) or orthogonal(share))
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: ranks)
+    for rank in range(ranks):
+        monkeypatch.setattr(torch.distributed, "get_rank", lambda rank=rank: rank)
+        monkeypatch.setattr(torch.distributed, "all_gather_into_tensor", lambda _, own: sent.append(own))
+        orthogonal_by_ranks(given)
+    assert computed == shares
+    monkeypatch.setattr(torch.distributed, "all_gather_into_tensor", lambda everything, _: everything.copy_(torch.cat(sent)))
+    assert orthogonal_by_ranks(given).equal(wanted)
 
 
 @pytest.fixture
@@ -71,7 +90,7 @@ def test_it_steps_as_pytorchs_muon_and_adam_do(built: Callable[..., Any]) -> Non
     for own, theirs in zip(model.parameters(), other.parameters(), strict=True):
         assert own.equal(theirs)
         groups["muon" if id(own) in muons else "decayed" if own.ndim > 1 else "vectors"].append(theirs)
-    muon = torch.optim.Muon(groups["muon"], lr=0.02, weight_decay=0.1, adjust_lr_fn="match_rms_adamw")
+    theirs_of_muon = torch.optim.Muon(groups["muon"], lr=0.02, weight_decay=0.1, adjust_lr_fn="match_rms_adamw")
     adam = torch.optim.Adam(
         [{"params": groups["decayed"], "weight_decay": 0.1}, {"params": groups["vectors"]}],
         lr=0.02, betas=(0.9, 0.98), eps=1e-9, decoupled_weight_decay=True, fused=True,
@@ -82,7 +101,7 @@ def test_it_steps_as_pytorchs_muon_and_adam_do(built: Callable[..., Any]) -> Non
         set_gradients(model, update)
         set_gradients(other, update)
         optimizer.step()
-        muon.step()
+        theirs_of_muon.step()
         adam.step()
     for own, theirs, first in zip(model.parameters(), other.parameters(), before, strict=True):
         if id(own) in muons:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
 
 from .sharding import part_of, whole
 
@@ -28,9 +28,9 @@ class MuonAndAdam(torch.optim.Optimizer):
 
     for a matrix of A rows and B columns. The factor makes its steps as large as Adam's (Liu et al., 2025), so both rules share a rate.
     `torch.optim.Muon` computes the same, one matrix at a time and always in bfloat16, which a CPU without products in bfloat16 does more
-    than ten times slower. Here, all matrices of one shape are one product in their own precision.
+    than ten times slower. Here, all matrices of one shape are one product in their own precision, and the ranks share the matrices.
 
-    Of sharded matrices, every rank computes the whole and keeps its part.
+    Sharded matrices are gathered first, and of the result each rank keeps its part.
     """
 
     def __init__(self, matrices: list[Group], others: list[Group], betas: tuple[float, float], epsilon: float) -> None:
@@ -75,7 +75,7 @@ class MuonAndAdam(torch.optim.Optimizer):
             by_shape[parameter.shape].append((parameter, whole(ahead)))
         for shape, moved in by_shape.items():
             size = group["lr"] * group["muon"] * _SIZE_OF_ADAMS_STEPS * max(shape) ** 0.5
-            steps = orthogonal(torch.stack([ahead for _, ahead in moved]))
+            steps = orthogonal_by_ranks(torch.stack([ahead for _, ahead in moved]))
             for (parameter, _), step in zip(moved, steps, strict=True):
                 parameter.mul_(1 - group["lr"] * group["weight_decay"])
                 parameter.sub_(part_of(step, parameter), alpha=size)
@@ -102,7 +102,27 @@ def orthogonal(matrices: Tensor) -> Tensor:
     return x.mT if is_tall else x
 
 
+def orthogonal_by_ranks(matrices: Tensor) -> Tensor:
+    """`orthogonal` of matrices that are the same on all ranks, all of which must call this: each computes a share, and all get the whole.
+
+    Args:
+        matrices: [K, A, B].
+
+    Returns:
+        [K, A, B].
+    """
+    ranks = distributed.get_world_size() if distributed.is_initialized() else 1
+    if ranks == 1:
+        return orthogonal(matrices)
+    share = -(-len(matrices) // ranks)  # rounded up; the last ranks may have fewer or none
+    first = share * distributed.get_rank()
+    own = orthogonal(matrices[first : first + share])
+    everything = matrices.new_empty(ranks * share, *matrices.shape[1:])
+    distributed.all_gather_into_tensor(everything, torch.cat([own, own.new_zeros(share - len(own), *own.shape[1:])]))
+    return everything[: len(matrices)]
+
+
 def muon_flops(groups: Iterable[Group]) -> float:
-    """Floating point operations of one step of Muon, its matrix products alone; 0 where no group is Muon's. Each rank does all of them."""
+    """Floating point operations of one step of Muon, its matrix products alone, on all ranks together; 0 where no group is Muon's."""
     shapes = (sorted(parameter.shape) for group in groups if "muon" in group for parameter in group["params"])
     return float(sum(_ITERATIONS * (4 * short * short * long + 2 * short**3) for short, long in shapes))
