@@ -16,6 +16,7 @@ from tests.test_decoding import BOS, EOS, PAD, SOURCES, DoNothing, RowCollector,
 from vaswani_transformer import decoding
 from vaswani_transformer.block_steps import BlockSteps, bare_heads
 from vaswani_transformer.blockwise_search import BlockwiseSearch, Choices
+from vaswani_transformer.stepping import closed_up
 
 NEVER_RIGHT = 10
 SETTINGS: list[dict[str, Any]] = [
@@ -33,7 +34,9 @@ SETTINGS: list[dict[str, Any]] = [
 ]
 
 
-def model_with_heads(heads: int = 3, seed: int = 0, **architecture: Any) -> Any:
+def model_with_heads(heads: int = 3, seed: int = 0, chained: bool = False, **architecture: Any) -> Any:
+    if chained:
+        return build_model(seed, parallel_heads=heads + 1, chained_heads=True, **architecture)
     model = build_model(seed, **architecture)
     model.config.parallel_heads = heads + 1
     model.parallel_heads = RandomHeads(heads, 16, seed).eval()
@@ -72,9 +75,9 @@ def scripted_search(
 
 
 @pytest.mark.parametrize("search", SETTINGS)
-@pytest.mark.parametrize("draft", ["heads", "source", "source+heads"])
-def test_drafts_change_no_token(draft: str, search: dict[str, Any]) -> None:
-    model = model_with_heads(3, 1)
+@pytest.mark.parametrize(("draft", "chained"), [("heads", False), ("heads", True), ("source", False), ("source+heads", True)])
+def test_drafts_change_no_token(draft: str, chained: bool, search: dict[str, Any]) -> None:
+    model = model_with_heads(3, 1, chained)
     assert_same(model, SOURCES, draft, **search)
     assert_same(model, SOURCES, draft, side="left", **search)
     for source in SOURCES[:3]:
@@ -90,12 +93,13 @@ def test_drafts_change_no_token(draft: str, search: dict[str, Any]) -> None:
     prompt=st.integers(0, 3),
     limit=st.integers(1, 9),
     is_learned=st.booleans(),
+    chained=st.booleans(),
 )
 def test_drafts_change_no_token_of_any_batch(
-    sources: list[list[int]], seed: int, heads: int, draft: str, prompt: int, limit: int, is_learned: bool
+    sources: list[list[int]], seed: int, heads: int, draft: str, prompt: int, limit: int, is_learned: bool, chained: bool
 ) -> None:
     table = {"position_embedding_type": "learned", "max_position_embeddings": max(11, 1 + prompt + limit)} if is_learned else {}
-    model = model_with_heads(heads, seed, **table)
+    model = model_with_heads(heads, seed, chained, **table)
     prompts = torch.randint(3, 11, (len(sources), 1 + prompt))
     assert_same(model, [[*source, EOS] for source in sources], draft, decoder_input_ids=prompts, max_new_tokens=limit)
 
@@ -159,6 +163,29 @@ def test_heads_as_functions_propose_what_the_module_proposes() -> None:
     model = build_model(2, parallel_heads=4)
     states = torch.randn(5, 16, dtype=torch.float64)
     assert torch.equal(bare_heads(model.parallel_heads)(states), model.parallel_heads(states))
+
+
+@pytest.mark.parametrize("sources", [SOURCES[:1], SOURCES])
+def test_chained_heads_as_functions_propose_what_the_module_proposes(sources: list[list[int]]) -> None:
+    """Also after some sentences ended; the module reads what the functions proposed."""
+    model, given = build_model(2, parallel_heads=4, chained_heads=True), padded(sources)
+    source = model.get_encoder()(**given)[0]
+    arguments = {"encoder_outputs": (source,), "attention_mask": given["attention_mask"]}
+    steps = BlockSteps(model, torch.full((len(sources), 1), BOS), arguments)
+    kept = closed_up(range(0, len(sources), 2))
+    with torch.no_grad():
+        steps.first()
+        steps.keep(kept)
+        newest = [3 + sentence % 5 for sentence in kept]
+        drafts = steps.guesses([0] * len(kept), newest)
+        tokens = torch.tensor([[token, *draft] for token, draft in zip(newest, drafts, strict=True)])
+        following = model.get_decoder().embed(tokens, None)
+        states = steps.states.expand(-1, 4, -1)
+        for number in range(3):
+            proposed = model.parallel_heads(states, following, source[kept], given["attention_mask"][kept])[number][:, 0]
+            scores = model.lm_head(proposed)
+            chosen = scores.gather(1, tokens[:, number + 1 : number + 2])
+            torch.testing.assert_close(chosen, scores.amax(1, keepdim=True), rtol=0, atol=1e-12)  # two tokens may have one score
 
 
 def test_only_a_search_whose_tensors_nobody_sees_runs_in_inference_mode(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from tests.test_published_code import run_elsewhere
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 from vaswani_transformer.bare_layers import can_run_bare
 from vaswani_transformer.packing import PackedLinear
-from vaswani_transformer.parallel_heads import ParallelHeads
+from vaswani_transformer.parallel_heads import ChainedHeads, ParallelHeads
 
 SOURCE = torch.tensor([[3, 4, 5, 2], [6, 7, 2, 0]])
 
@@ -48,6 +48,31 @@ def test_each_head_is_a_feed_forward_network_beside_the_state() -> None:
         own = slice(16 * number, 16 * (number + 1))
         expected = states + hidden @ heads.fc2.weight[own].T + heads.fc2.bias[own]
         assert torch.allclose(found[..., number, :], expected, atol=1e-5)
+
+
+def test_chained_heads_are_a_layer_that_reads_the_token_before_and_the_source() -> None:
+    """By hand, for one sentence: every proposal from the state before it, the token between them, and the source's real tokens."""
+    model = build_model(chained_heads=True)
+    heads = model.parallel_heads
+    assert isinstance(heads, ChainedHeads)
+    states, following, source = torch.randn(1, 3, 16), torch.randn(1, 3, 16), torch.randn(1, 4, 16)
+    found = heads(states, following, source, torch.tensor([[1, 1, 1, 0]]))
+    following *= 4
+    assert [tuple(each.shape) for each in found] == [(1, 2, 16), (1, 1, 16), (1, 0, 16)]
+
+    def by_hand(state: torch.Tensor, token: torch.Tensor) -> torch.Tensor:
+        x = heads.token_layer_norm(state + heads.token_proj.weight @ torch.cat((state, token)) + heads.token_proj.bias)
+        attention, real = heads.encoder_attn, source[0, :3]
+        query, keys, values = attention.q_proj(x), attention.k_proj(real), attention.v_proj(real)
+        ways = []
+        for way in (slice(0, 8), slice(8, 16)):
+            ways.append((keys[:, way] @ query[way] / 8**0.5).softmax(0) @ values[:, way])
+        x = heads.encoder_attn_layer_norm(x + attention.out_proj(torch.cat(ways)))
+        return heads.final_layer_norm(x + heads.fc2(heads.fc1(x).clamp(min=0)))
+
+    first = [by_hand(states[0, place], following[0, place]) for place in range(2)]
+    assert torch.allclose(found[0][0], torch.stack(first), atol=1e-5)
+    assert torch.allclose(found[1][0, 0], by_hand(first[0], following[0, 1]), atol=1e-5)
 
 
 def test_heads_take_any_leading_shape() -> None:
@@ -106,6 +131,19 @@ def test_a_folder_has_their_code(tmp_path: Path) -> None:
     )
     done = run_elsewhere(script, str(tmp_path / "model"), home=tmp_path / "elsewhere")
     assert done.stdout.split() == ["ParallelHeads", "48", "72"], done.stderr
+
+
+def test_chained_heads_are_kept_and_packed(tmp_path: Path) -> None:
+    model = build_model(chained_heads=True)
+    inputs = torch.randn(2, 5, 16), torch.randn(2, 5, 16), torch.randn(2, 4, 16), torch.tensor([[1, 1, 1, 0], [1, 1, 1, 1]])
+    expected = model.parallel_heads(*inputs)
+    model.save_pretrained(tmp_path)
+    again = AutoModelForSeq2SeqLM.from_pretrained(tmp_path)
+    assert all(torch.equal(*each) for each in zip(again.parallel_heads(*inputs), expected, strict=True))
+    assert VaswaniForConditionalGeneration.from_pretrained(tmp_path, parallel_heads=1).parallel_heads is None
+    packed = again.pack_weights()
+    assert can_run_bare(packed)
+    assert all(torch.allclose(*each, atol=0.1) for each in zip(packed.parallel_heads(*inputs), expected, strict=True))
 
 
 @pytest.mark.parametrize("activation", ["relu", "gelu"])

@@ -26,7 +26,7 @@ from .layers import (
     sinusoids,
 )
 from .packing import Function, PackedLinear
-from .parallel_heads import ParallelHeads
+from .parallel_heads import ChainedHeads, ParallelHeads
 
 Module = TypeVar("Module", bound=nn.Module)
 
@@ -169,7 +169,7 @@ def replaceable(written: type[Module], heeds_training: bool = True) -> type[Modu
     return written
 
 
-for ours in (nn.Dropout, VaswaniSelfAttention, VaswaniCrossAttention, VaswaniEncoderLayer, VaswaniDecoderLayer):
+for ours in (nn.Dropout, VaswaniSelfAttention, VaswaniCrossAttention, VaswaniEncoderLayer, VaswaniDecoderLayer, ChainedHeads):
     replaceable(ours)
 for basic in (nn.Linear, nn.LayerNorm, nn.Embedding, nn.ModuleList, nn.Identity, PackedLinear, ParallelHeads):
     replaceable(basic, heeds_training=False)

@@ -5,16 +5,17 @@ k tokens that parallel heads propose a step, the decoder's own included.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import torch
+from torch import nn
 
-from .bare_layers import bare, hiding
+from .bare_layers import Unpadded, bare, hiding
 from .beam_search import best_tokens
-from .decoder_step import DecoderStep, Places
+from .decoder_step import DecoderStep, Places, source_of
 from .layers import check_tokens
 from .packing import Function
-from .parallel_heads import ParallelHeads
+from .parallel_heads import ChainedHeads, ParallelHeads
 
 
 class BlockStep(DecoderStep):
@@ -69,10 +70,14 @@ class BlockSteps:
         self.offset = self.step.offset
         """By how much every score is below the model's logit."""
         heads = getattr(model, "parallel_heads", None)
-        self.heads: Any = bare_heads(heads) if type(heads) is ParallelHeads else heads
         # Packed heads have a cheaper map of their own.
         cheaper = getattr(heads, "to_vocabulary", None)
-        self.to_draft: Function = self.step.to_vocabulary if cheaper is None else bare(cheaper)
+        to_draft = self.step.to_vocabulary if cheaper is None else bare(cheaper)
+        self.proposals: Proposals | None = None
+        if type(heads) is ChainedHeads:
+            self.proposals = OneByOne(heads, to_draft, self.step, Unpadded(source, mask))
+        elif heads is not None:
+            self.proposals = AllAtOnce(heads, to_draft)
         self.prompts = prompts
         self.states = source.new_empty((0, 0))
 
@@ -90,17 +95,79 @@ class BlockSteps:
         self.states = states.view(shape)
         return self.step.to_vocabulary(states).view(shape)
 
-    def guesses(self, rows: Sequence[int]) -> list[list[int]]:
-        """What the parallel heads expect, k - 1 tokens, behind the token that follows row `rows[b]` of each sentence's last block."""
+    def guesses(self, rows: Sequence[int], newest: Sequence[int]) -> list[list[int]]:
+        """What the parallel heads expect behind the `newest` token of each sentence, which row `rows[b]` of its last block has scored."""
+        assert self.proposals is not None  # a draft that asks for heads is refused where there are none
         states = self.states[0].narrow(0, rows[0], 1) if len(rows) == 1 else self.states[list(range(len(rows))), list(rows)]
-        ahead = self.heads(states)
-        _, tokens, _ = best_tokens(self.to_draft(ahead.flatten(0, 1)))
-        return [tokens[first : first + ahead.shape[1]] for first in range(0, len(tokens), ahead.shape[1])]
+        return self.proposals(states, newest)
 
     def keep(self, sentences: Sequence[int]) -> None:
         """Keep only these of the B sentences, in an order of `closed_up`."""
         self.step.keep(sentences)
         self.states = self.states[sentences]
+        if self.proposals is not None:
+            self.proposals.keep(sentences)
+
+
+class Proposals(Protocol):
+    """Heads of either kind, for one batch."""
+
+    def __call__(self, states: torch.Tensor, newest: Sequence[int]) -> list[list[int]]:
+        """k - 1 tokens of each sentence, behind the `newest` one of each, whose scores came from `states` `[B, D]`."""
+
+    def keep(self, sentences: Sequence[int]) -> None:
+        """See `BlockSteps.keep`."""
+
+
+class AllAtOnce:
+    """`ParallelHeads`, which propose from the state alone."""
+
+    def __init__(self, heads: nn.Module, to_vocabulary: Function) -> None:
+        self.heads: Function = bare_heads(heads) if type(heads) is ParallelHeads else heads
+        self.to_vocabulary = to_vocabulary
+
+    def __call__(self, states: torch.Tensor, newest: Sequence[int]) -> list[list[int]]:
+        """See `Proposals`."""
+        ahead = self.heads(states)
+        _, tokens, _ = best_tokens(self.to_vocabulary(ahead.flatten(0, 1)))
+        return [tokens[first : first + ahead.shape[1]] for first in range(0, len(tokens), ahead.shape[1])]
+
+    def keep(self, sentences: Sequence[int]) -> None:
+        """Nothing here belongs to a sentence."""
+
+
+class OneByOne:
+    """`ChainedHeads` without the cost of a module's calls; they must be as they were written."""
+
+    def __init__(self, heads: ChainedHeads, to_vocabulary: Function, step: DecoderStep, encoded: Unpadded) -> None:
+        """`step` has the embeddings."""
+        self.tokens, self.to_vocabulary = heads.heads, to_vocabulary
+        self.embeddings, self.scale = step.embeddings, step.scale
+        self.join, self.join_norm = bare(heads.token_proj), bare(heads.token_layer_norm)
+        self.source = source_of(heads.encoder_attn, encoded)
+        self.cross_norm = bare(heads.encoder_attn_layer_norm)
+        self.inner, self.activation, self.outer = bare(heads.fc1), bare(heads.activation_fn), bare(heads.fc2)
+        self.final_norm = bare(heads.final_layer_norm)
+
+    def __call__(self, states: torch.Tensor, newest: Sequence[int]) -> list[list[int]]:
+        """See `Proposals`."""
+        tokens = torch.tensor(newest, device=states.device)
+        proposed = []
+        for _ in range(self.tokens):
+            states = self.next(states, self.embeddings(tokens) * self.scale)
+            tokens, numbers, _ = best_tokens(self.to_vocabulary(states))
+            proposed.append(numbers)
+        return [list(draft) for draft in zip(*proposed, strict=True)]
+
+    def next(self, states: torch.Tensor, following: torch.Tensor) -> torch.Tensor:
+        """The state after `states` `[B, D]`, which the embedded tokens `following` `[B, D]` follow."""
+        x = self.join_norm(states + self.join(torch.cat((states, following), dim=-1)))
+        x = self.cross_norm(self.source(x, len(x)))
+        return self.final_norm(x + self.outer(self.activation(self.inner(x))))
+
+    def keep(self, sentences: Sequence[int]) -> None:
+        """See `BlockSteps.keep`."""
+        self.source.keep(sentences)
 
 
 def bare_heads(heads: ParallelHeads) -> Function:

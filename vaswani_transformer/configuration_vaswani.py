@@ -114,6 +114,7 @@ class VaswaniConfig(PreTrainedConfig):
         decoder_start_token_id: the decoder's first input.
         parallel_heads: k, the tokens proposed in one step of blockwise parallel decoding, the decoder's own one included; at 1, the
             paper's model, there are no heads.
+        chained_heads: whether each of them also sees the token before its own, and the source.
         classifier_dropout: rate before the map to classes of `VaswaniForSequenceClassification` and `VaswaniForTokenClassification`;
             `None` means `dropout`.
         classifier_pooling: what stands for a text in `VaswaniForSequenceClassification`: `"mean"`, the mean of the encoder's states at its
@@ -165,6 +166,7 @@ class VaswaniConfig(PreTrainedConfig):
     eos_token_id: int | list[int] | None = 2
     decoder_start_token_id: int | None = 1
     parallel_heads: int = 1
+    chained_heads: bool = False
     classifier_dropout: float | int | None = None
     classifier_pooling: Literal["mean", "last"] = "mean"
 

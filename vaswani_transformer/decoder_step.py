@@ -124,8 +124,7 @@ class LayerStep(BareLayer):
 
     def __init__(self, layer: VaswaniDecoderLayer, encoded: Unpadded) -> None:
         super().__init__(layer)
-        kind = FoldedSource if can_fold(layer.encoder_attn, encoded) else Source
-        self.source = kind(layer.encoder_attn, encoded)
+        self.source = source_of(layer.encoder_attn, encoded)
         self.cross_norm = bare(layer.encoder_attn_layer_norm)
         self.room = self.past = encoded.rows.new_empty((2, encoded.shape[0], self.heads, 0, self.width))
         self.written = 0
@@ -223,6 +222,12 @@ class FoldedSource:
 
     def keep(self, sentences: Sequence[int]) -> None:
         """There is one sentence, and nothing to search without it."""
+
+
+def source_of(attention: VaswaniCrossAttention, encoded: Unpadded) -> Source | FoldedSource:
+    """Attention over a batch of sources, in the form that is cheapest for them."""
+    kind = FoldedSource if can_fold(attention, encoded) else Source
+    return kind(attention, encoded)
 
 
 def move(part: torch.Tensor, sentences: Sequence[int], dim: int) -> None:

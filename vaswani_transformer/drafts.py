@@ -25,11 +25,11 @@ class Drafter(Protocol):
 
 
 class HeadDrafts:
-    """What a model's parallel heads propose (Stern, Shazeer and Uszkoreit, 2018, section 3)."""
+    """What a model's parallel heads propose, of either kind (Stern, Shazeer and Uszkoreit, 2018, section 3)."""
 
     def propose(self, steps: BlockSteps, sentences: Sequence[int], found: Sequence[Sequence[int]], rows: Sequence[int]) -> list[list[int]]:
         """See `Drafter.propose`."""
-        return steps.guesses(rows)
+        return steps.guesses(rows, [found[sentence][-1] for sentence in sentences])
 
 
 class SourceDrafts:

@@ -45,7 +45,7 @@ from .layers import (
     sinusoids,
 )
 from .packing import SAVE_BEFORE, Function, WeightType, check_that_tensors_stay, is_packed, pack_linear_layers, refuse
-from .parallel_heads import ParallelHeads
+from .parallel_heads import heads_of
 
 if TYPE_CHECKING:
     # Not used here: a saved model includes the files that its code imports, and should include the pipelines and the other tasks.
@@ -404,7 +404,7 @@ class VaswaniForConditionalGeneration(PaperSearch, VaswaniPreTrainedModel, Gener
         self.lm_head = nn.Linear(config.d_model, config.decoder_entries, bias=config.lm_head_bias)
         if not config.has_one_embedding:
             self._tied_weights_keys = {"lm_head.weight": "model.decoder.embed_tokens.weight"}
-        self.parallel_heads = ParallelHeads(config) if config.parallel_heads > 1 else None
+        self.parallel_heads = heads_of(config)
         self.post_init()
 
     def get_input_embeddings(self) -> nn.Embedding:

@@ -237,7 +237,8 @@ class TrainingSettings:
     bfloat16 (`vaswani info` shows it) computes in float32 where `bfloat16` stands here, and says so.
 
     `parallel_heads` is k, the tokens that the trained model proposes in a step of blockwise parallel decoding: one more than it has heads.
-    They are added to the model `init_from`, or trained on where it has them. `fine_tuning.freeze: [backbone]` trains nothing else.
+    They are added to the model `init_from`, or trained on where it has them. `fine_tuning.freeze: [backbone]` trains nothing else. With
+    `chained_heads`, one layer proposes a token after the other, and sees the source and the token before (Ankner et al., 2024).
 
     The run keeps the last `keep_last_checkpoints` checkpoints (by default those that are averaged) and the
     `keep_best_checkpoints` best by `best_checkpoint_metric`: `loss`, or a score of the task, by default its first one (BLEU for
@@ -292,6 +293,7 @@ class TrainingSettings:
     word_dropout: float = 0.0
     both_directions_epochs: int = 0
     parallel_heads: int = 1
+    chained_heads: bool = False
     max_gradient_norm: float | None = None
     precision: Precision = "float32"
     compile: bool = False
@@ -683,11 +685,13 @@ class Recipe:
         heads, tuning = self.training.parallel_heads > 1, self.fine_tuning
         if "parallel_heads" in self.model:
             raise ValueError("`model.parallel_heads` is decided by the training; set `training.parallel_heads`.")
+        if "chained_heads" in self.model or (self.training.chained_heads and not heads):
+            raise ValueError("`training.chained_heads` says of which kind `training.parallel_heads` are; set both there.")
         if heads and self.init_from is None:
             raise ValueError("`training.parallel_heads` are for a model that translates already; name it in `init_from`.")
         if heads and tuning.lora is not None:
             raise ValueError("`fine_tuning.lora` trains adapters only, and `training.parallel_heads` would stay untrained; leave one out.")
-        if self.training.optimizer == "muon" and (tuning.lora is not None or "backbone" in tuning.freeze):
+        if self.training.optimizer == "muon" and tuning.lora is not None:
             raise ValueError(
                 "`training.optimizer: muon` is for the matrices of layers, and `fine_tuning` trains none of them here; leave it out."
             )

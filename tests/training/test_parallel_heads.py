@@ -49,17 +49,25 @@ def by_definition(model: VaswaniForConditionalGeneration, ahead: int) -> torch.T
     """The summed loss of the tokens `ahead` of their states (1 is the next one), sentence by sentence, state by state."""
     output = model.model(BATCH["input_ids"], BATCH["attention_mask"], model.prepare_decoder_input_ids_from_labels(LABELS))
     total = torch.zeros((), dtype=torch.float64)
-    for states, labels in zip(output.last_hidden_state, ([4, 3, 5, 2], [6, 2]), strict=True):
-        for state, label in zip(states, labels[ahead - 1 :], strict=False):
-            own = state if ahead == 1 else heads_of(model)(state)[ahead - 2]
+    sources = zip(output.encoder_last_hidden_state, BATCH["attention_mask"], strict=True)
+    for states, labels, (source, mask) in zip(output.last_hidden_state, ([4, 3, 5, 2], [6, 2]), sources, strict=True):
+        for place, label in enumerate(labels[ahead - 1 :]):
+            own = states[place]
+            if ahead > 1 and model.config.chained_heads:
+                between = model.model.decoder.embed(torch.tensor([labels[place : place + ahead]]), None)
+                expanded = own.expand(1, ahead, -1)
+                own = model.parallel_heads(expanded, between, source[None], mask[None])[ahead - 2][0, 0]
+            elif ahead > 1:
+                own = heads_of(model)(own)[ahead - 2]
             total = total + functional.cross_entropy(model.lm_head(own), torch.tensor(label), label_smoothing=0.1)
     return total
 
 
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("heads_only", [False, True])
-def test_the_loss_is_the_mean_over_the_tokens_ahead(heads_only: bool, bias: bool) -> None:
-    model = tiny_model(lm_head_bias=bias).eval()
+@pytest.mark.parametrize("chained", [False, True])
+def test_the_loss_is_the_mean_over_the_tokens_ahead(chained: bool, heads_only: bool, bias: bool) -> None:
+    model = tiny_model(lm_head_bias=bias, chained_heads=chained).eval()
     for part in (model.model, model.lm_head):
         part.requires_grad_(not heads_only)
     found = TranslationLoss(model, smoothing=0.1)(**BATCH).smoothed
@@ -96,9 +104,10 @@ def test_no_dropout_reaches_a_frozen_backbone() -> None:
 
 
 @pytest.mark.parametrize("heads_only", [False, True])
-def test_flops_follow_torchs_own_counter(heads_only: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("chained", [False, True])
+def test_flops_follow_torchs_own_counter(chained: bool, heads_only: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loss_module, "CHUNK_MULTIPLES", {})  # torch would count the rows that fill a chunk
-    model = tiny_model(4).float().train()
+    model = tiny_model(4, chained_heads=chained).float().train()
     model.set_attn_implementation("eager")
     if heads_only:
         model.model.requires_grad_(False)
@@ -130,11 +139,12 @@ def _weights(folder: Path) -> dict[str, torch.Tensor]:
     return load_file(folder / "model.safetensors")
 
 
-def test_a_frozen_backbone_stays_bit_for_bit(make_recipe: MakeRecipe, run: RunFolder, origin: Path) -> None:
-    assert train(_recipe(make_recipe, origin), run)
+@pytest.mark.parametrize("settings", [{}, {"chained_heads": True}, {"chained_heads": True, "optimizer": "muon"}])
+def test_a_frozen_backbone_stays_bit_for_bit(settings: dict[str, Any], make_recipe: MakeRecipe, run: RunFolder, origin: Path) -> None:
+    assert train(_recipe(make_recipe, origin, **settings), run)
     before, initial, after = _weights(origin), _weights(run.initial), _weights(run.averaged)
     heads = [name for name in after if name.startswith("parallel_heads.")]
-    assert {*after} == {*before, *heads} and len(heads) == 4
+    assert {*after} == {*before, *heads} and len(heads) == (16 if settings else 4)
     assert all(torch.equal(before[name], after[name]) for name in before)
     assert not any(torch.equal(initial[name], after[name]) for name in heads)
     assert read_json(run.averaged / "config.json")["parallel_heads"] == 3
@@ -146,11 +156,11 @@ def test_a_backbone_that_is_trained_along_changes(make_recipe: MakeRecipe, run: 
     assert not any(torch.equal(before[name], after[name]) for name in before)
 
 
-@pytest.mark.parametrize("freeze", [True, False])
+@pytest.mark.parametrize(("freeze", "chained"), [(True, False), (False, False), (True, True)])
 def test_resuming_changes_no_bit(
-    make_recipe: MakeRecipe, origin: Path, freeze: bool, assert_resuming_changes_no_bit: Callable[[Recipe], None]
+    make_recipe: MakeRecipe, origin: Path, freeze: bool, chained: bool, assert_resuming_changes_no_bit: Callable[[Recipe], None]
 ) -> None:
-    assert_resuming_changes_no_bit(_recipe(make_recipe, origin, freeze))
+    assert_resuming_changes_no_bit(_recipe(make_recipe, origin, freeze, chained_heads=chained))
 
 
 def test_heads_of_the_origin_are_trained_on_or_left_out(make_recipe: MakeRecipe, origin: Path, tmp_path: Path) -> None:
@@ -163,6 +173,8 @@ def test_heads_of_the_origin_are_trained_on_or_left_out(make_recipe: MakeRecipe,
     assert read_json(without.initial / "transfer.json")["heads_left_out"] == 3
     with pytest.raises(ValueError, match=r"propose 3 tokens a step, and `training\.parallel_heads` is 2; set it to 3"):
         prepare_data(_recipe(make_recipe, first.averaged, heads=2), RunFolder(tmp_path / "other"))
+    with pytest.raises(ValueError, match=r"has heads with `chained_heads: false`; set `training\.chained_heads` to that"):
+        prepare_data(_recipe(make_recipe, first.averaged, chained_heads=True), RunFolder(tmp_path / "chained"))
 
 
 def test_new_heads_are_drawn_with_the_seed() -> None:
@@ -210,6 +222,8 @@ FROM_ANOTHER = {"init_from": "x", "model": {}, "tokenizer": {"method": "keep"}}
         (FROM_ANOTHER, {"parallel_heads": 0}, r"`parallel_heads` must be at least 1, not 0"),
         ({"search": {"num_beams": 1}}, {}, r"with `num_beams: 1` there is only one; set it to 1\.0"),
         ({"model": {"parallel_heads": 4}}, {}, r"set `training\.parallel_heads`"),
+        ({"model": {"chained_heads": True}}, {}, r"`training\.chained_heads` says of which kind"),
+        (FROM_ANOTHER, {"chained_heads": True}, r"`training\.parallel_heads` are; set both there"),
         ({**FROM_ANOTHER, **FROZEN}, {}, r"leaves nothing to train without heads"),
         (
             {**FROM_ANOTHER, **FROZEN},

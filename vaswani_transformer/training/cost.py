@@ -51,17 +51,29 @@ def training_flops(
     decoder = config.decoder_layers * (
         target_length * decoder_weights + source_length * cross_weights + target_length * (near_target + source_length) * decoder_heads
     )
-    projection, heads = config.decoder_entries * config.d_model, config.parallel_heads - 1
+    projection = config.decoder_entries * config.d_model
+    if config.parallel_heads == 1:
+        return 6.0 * (sentences * (encoder + decoder) + projection * target_tokens)
     # A target of T tokens has T - 1 that are 2 ahead, T - 2 that are 3 ahead and so on
-    proposed = sum(max(target_tokens - step * sentences, 0) for step in range(1, heads + 1))
-    of_heads = heads * config.decoder_ffn_dim * config.d_model * (1 + heads) * target_tokens + projection * proposed
-    if heads and heads_only:
-        return (
-            2.0 * sentences * (encoder + decoder)
-            + 6.0 * of_heads
-            - 2.0 * (projection * proposed + heads * config.decoder_ffn_dim * config.d_model * target_tokens)
-        )
-    return 6.0 * (sentences * (encoder + decoder) + projection * target_tokens + of_heads)
+    proposed = projection * sum(max(target_tokens - step * sentences, 0) for step in range(1, config.parallel_heads))
+    of_heads, frozen_inputs = _of_heads(config, sentences, source_length, target_length, target_tokens)
+    if heads_only:
+        return 2.0 * sentences * (encoder + decoder) + 6.0 * (of_heads + proposed) - 2.0 * (proposed + frozen_inputs)
+    return 6.0 * (sentences * (encoder + decoder) + projection * target_tokens + of_heads + proposed)
+
+
+def _of_heads(config: VaswaniConfig, sentences: int, source_length: int, target_length: int, target_tokens: int) -> tuple[float, float]:
+    """Multiplications of the parallel heads without the projection, and how many of them are by what a frozen model computed."""
+    heads, d_model, ffn_dim = config.parallel_heads - 1, config.d_model, config.decoder_ffn_dim
+    if not config.chained_heads:
+        first = heads * ffn_dim * d_model * target_tokens
+        return first * (1 + heads), first
+    assert config.head_dim is not None and config.value_head_dim is not None  # the configuration resolves them
+    attention = config.decoder_attention_heads * (config.head_dim + config.value_head_dim)
+    rows = [sentences * max(target_length - step, 0) for step in range(1, heads + 1)]
+    source = sentences * source_length * d_model * attention * sum(each > 0 for each in rows)
+    weights = d_model * (2 * d_model + attention + 2 * ffn_dim)
+    return sum(rows) * (weights + source_length * attention) + source, rows[0] * 2 * d_model**2 + source
 
 
 def translation_flops(config: VaswaniConfig, sentences: int, source_length: int, target_length: int, beams: int = 4) -> float:

@@ -17,7 +17,7 @@ from ..files.atomic_folder import atomic_folder
 from ..files.checksums import write_checksums
 from ..files.json_files import read_json, write_json
 from ..modeling_vaswani import VaswaniForConditionalGeneration, VaswaniPreTrainedModel
-from ..parallel_heads import ParallelHeads
+from ..parallel_heads import heads_of
 from ..recipe import Recipe
 from ..run_folder import TRANSFER, RunFolder
 from ..tokenizer_identity import tokenizer_hash
@@ -113,7 +113,7 @@ def write_initial_model(recipe: Recipe, run: RunFolder, tokenizer: PreTrainedTok
         wanted, found = recipe.training.parallel_heads, model.config.parallel_heads
         if found > 1 == wanted:
             transfer = replace(transfer, heads_left_out=found)
-        set_heads(model, wanted, recipe.training.seed)
+        set_heads(model, wanted, recipe.training.seed, recipe.training.chained_heads)
         settings = vars(model.generation_config)
         transfer = replace(transfer, shortlist_left_out=bool(settings.pop("shortlist", None)))
         if wanted == 1 and "heads" in (settings.get("draft") or ""):
@@ -126,11 +126,11 @@ def write_initial_model(recipe: Recipe, run: RunFolder, tokenizer: PreTrainedTok
     return transfer
 
 
-def set_heads(model: VaswaniForConditionalGeneration, tokens: int, seed: int) -> None:
+def set_heads(model: VaswaniForConditionalGeneration, tokens: int, seed: int, chained: bool = False) -> None:
     """Let `model` propose that many `tokens` a step: with new parallel heads, drawn with `seed`, with those it has, or with none for 1.
 
     Raises:
-        ValueError: it has parallel heads for another number.
+        ValueError: it has parallel heads for another number, or of another kind.
     """
     found = model.config.parallel_heads
     if tokens not in (1, found) and found > 1:
@@ -138,13 +138,18 @@ def set_heads(model: VaswaniForConditionalGeneration, tokens: int, seed: int) ->
             f"The model of `init_from` has heads that propose {found} tokens a step, and `training.parallel_heads` is {tokens}; set it to "
             f"{found}, or begin with a model that has no heads."
         )
+    if tokens > 1 and found > 1 and chained != model.config.chained_heads:
+        raise ValueError(
+            f"The model of `init_from` has heads with `chained_heads: {str(not chained).lower()}`; set `training.chained_heads` to that, "
+            "or begin with a model that has no heads."
+        )
     if tokens == found:
         return
-    model.config.parallel_heads = tokens
-    model.parallel_heads = None
-    if tokens > 1:
-        torch.manual_seed(seed)
-        model.parallel_heads = ParallelHeads(model.config).to(model.dtype)
+    model.config.parallel_heads, model.config.chained_heads = tokens, chained
+    torch.manual_seed(seed)
+    model.parallel_heads = heads_of(model.config)
+    if model.parallel_heads is not None:
+        model.parallel_heads.to(model.dtype)
         for module in model.parallel_heads.modules():
             model._init_weights(module)
 

@@ -17,6 +17,7 @@ from torch.autograd.function import once_differentiable
 from transformers import PreTrainedModel
 
 from ..data.batching import IGNORED_LABEL
+from ..parallel_heads import ChainedHeads
 from .dropout import WordDropout
 
 CHUNK_TOKENS = {"cpu": 1024}
@@ -125,7 +126,7 @@ class TranslationLoss(nn.Module):
         """Which of the `predictions` is the first to be trained."""
         if self.trains_heads_only:
             model.base_model.eval()
-        self._decode: Callable[..., Tensor] = torch.compile(self._pass, dynamic=True) if compiled else self._pass
+        self._decode: Callable[..., Any] = torch.compile(self._pass, dynamic=True) if compiled else self._pass
 
     @property
     def heads(self) -> nn.Module | None:
@@ -160,23 +161,34 @@ class TranslationLoss(nn.Module):
         The arguments are those of `forward`; the real tokens of each row of `labels` are its first.
         """
         decoder_input_ids = self.model.prepare_decoder_input_ids_from_labels(labels)
-        states = self._states(input_ids, attention_mask, decoder_input_ids)
+        states, source = self._states(input_ids, attention_mask, decoder_input_ids)
         hidden = states.flatten(0, 1).index_select(0, target_positions)
         targets = labels.flatten().index_select(0, target_positions)
         yield Predictions(hidden, targets)
         if self.heads is None:
             return
-        column = target_positions % labels.shape[1]
-        for step, proposed in enumerate(self.heads(hidden).unbind(1), start=1):
+        row, column = target_positions // labels.shape[1], target_positions % labels.shape[1]
+        chained = isinstance(self.heads, ChainedHeads)
+        if chained:
+            following = self.model.get_decoder().embed(labels.clamp(min=0), None)
+            ahead = self.heads(states, following, source, attention_mask)
+        else:
+            ahead = self.heads(hidden).unbind(1)
+        for step, proposed in enumerate(ahead, start=1):
             # Row n is the state from which token n is the next one; from the row `step` before it, the head looks that much further
             reached = (column >= step).nonzero().squeeze(1)
-            yield Predictions(proposed.index_select(0, reached - step), targets.index_select(0, reached))
+            if chained:  # [B, T - step, D]
+                places = (row * proposed.shape[1] + column - step).index_select(0, reached)
+                proposed = proposed.flatten(0, 1)
+            else:  # [N, D]
+                places = reached - step
+            yield Predictions(proposed.index_select(0, places), targets.index_select(0, reached))
 
     def _compared(self, input_ids: Tensor, attention_mask: Tensor, labels: Tensor, target_positions: Tensor) -> Losses:
         """R-Drop's loss of one micro-batch; the arguments are those of `forward`."""
         inputs = (input_ids, attention_mask, self.model.prepare_decoder_input_ids_from_labels(labels))
         # One pass of twice the batch: dropout draws anew for every row, and data-parallel training sees a single forward pass
-        states = self._states(*(torch.cat((each, each)) for each in inputs))
+        states, _ = self._states(*(torch.cat((each, each)) for each in inputs))
         positions = torch.stack((target_positions, target_positions + labels.numel()), dim=1).flatten()
         hidden, weight = self._projected(states.flatten(0, 1).index_select(0, positions))  # [2N, D], both passes of a token side by side
         targets = labels.flatten().index_select(0, target_positions)
@@ -211,14 +223,14 @@ class TranslationLoss(nn.Module):
         """The linear map from states to scores."""
         return self.model.get_output_embeddings()
 
-    def _states(self, input_ids: Tensor, attention_mask: Tensor, decoder_input_ids: Tensor) -> Tensor:
-        """Last decoder states [B, T, D], with word dropout in training."""
+    def _states(self, input_ids: Tensor, attention_mask: Tensor, decoder_input_ids: Tensor) -> tuple[Tensor, Tensor]:
+        """The decoder's last states [B, T, D] and the encoder's [B, S, D], with word dropout in training."""
         if self.words is not None and not self.trains_heads_only:
             input_ids, decoder_input_ids = self.words(input_ids), self.words(decoder_input_ids)
-        states: Tensor = self._decode(input_ids, attention_mask, decoder_input_ids)
-        return states
+        states, source = self._decode(input_ids, attention_mask, decoder_input_ids)
+        return states, source
 
-    def _pass(self, input_ids: Tensor, attention_mask: Tensor, decoder_input_ids: Tensor) -> Tensor:
+    def _pass(self, input_ids: Tensor, attention_mask: Tensor, decoder_input_ids: Tensor) -> Any:
         """The model's forward pass."""
         output = self.model.base_model(
             input_ids=input_ids,
@@ -226,8 +238,7 @@ class TranslationLoss(nn.Module):
             decoder_input_ids=decoder_input_ids,
             use_cache=False,
         )
-        states: Tensor = output.last_hidden_state
-        return states
+        return output.last_hidden_state, output.encoder_last_hidden_state
 
 
 def mean(losses: Sequence[Losses]) -> Losses:

@@ -118,7 +118,8 @@ def orthogonal_by_ranks(matrices: Tensor) -> Tensor:
     first = share * distributed.get_rank()
     own = orthogonal(matrices[first : first + share])
     everything = matrices.new_empty(ranks * share, *matrices.shape[1:])
-    distributed.all_gather_into_tensor(everything, torch.cat([own, own.new_zeros(share - len(own), *own.shape[1:])]))
+    padded = torch.cat([own, own.new_zeros(share - len(own), *own.shape[1:])])
+    distributed.all_gather(list(everything.split(share)), padded)
     return everything[: len(matrices)]
 
 

@@ -79,8 +79,9 @@ def build_optimizer(module: nn.Module, settings: TrainingSettings, layer_decay: 
 
 
 def is_matrix_of_layer(name: str, parameter: nn.Parameter) -> bool:
-    """Whether a parameter is the matrix of a linear map in a layer, which Muon can take: no embeddings, no head, no vector."""
-    return _LAYER.search(name) is not None and name.endswith(".weight") and parameter.ndim == 2
+    """Whether a parameter is the matrix of a linear map in a layer or in parallel heads, which Muon can take: no embeddings, no vector."""
+    is_inside = _LAYER.search(name) is not None or "parallel_heads." in name
+    return is_inside and name.endswith(".weight") and parameter.ndim == 2
 
 
 def _depths(names: list[str]) -> dict[str, int]:
