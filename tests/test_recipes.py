@@ -158,3 +158,12 @@ def test_shallow_decoders_have_their_teachers_size_and_text(name: str, layers: t
     assert student.data.distillation == DistillationSettings(f"runs/{teacher.name}/averaged", dtype="bfloat16")
     untaught = replace(student, name=teacher.name, model=teacher.model, data=replace(student.data, distillation=None))
     assert untaught == teacher
+
+
+def test_the_heads_of_documentation_learn_from_the_model_that_they_serve() -> None:
+    heads, model = shipped("docs_en_de_heads"), shipped("docs_en_de")
+    folder = f"runs/{model.name}/averaged"
+    assert heads.init_from == folder
+    assert heads.data.distillation == DistillationSettings(folder, num_beams=1, dtype="bfloat16")
+    assert {part.source for part in heads.data.train} < {part.source for part in model.data.train}
+    assert heads.data.validation == model.data.validation and heads.fine_tuning.freeze == ("backbone",)

@@ -387,6 +387,9 @@ class SearchSettings:
 
     With `copy_items`, the pipeline and `vaswani translate` search a sentence again that lost inline code, a placeholder or a number of its
     source, until the translation has it; a list names the classes of `copied_items.CLASSES`.
+
+    `draft` says what proposes several tokens a step in greedy searches, which find the same words sooner where proposals are often right:
+    the model's parallel `heads`, the `source`, or both.
     """
 
     num_beams: int = PAPER_SEARCH["num_beams"]
@@ -394,6 +397,7 @@ class SearchSettings:
     length_penalty_type: Literal["gnmt"] | None = PAPER_SEARCH["length_penalty_type"]
     extra_length: int = PAPER_SEARCH["extra_length"]
     copy_items: bool | tuple[str, ...] = False
+    draft: Literal["heads", "source", "source+heads"] | None = None
 
     def __post_init__(self) -> None:
         require_at_least(self, 1, "num_beams")
@@ -687,6 +691,8 @@ class Recipe:
             raise ValueError("`model.parallel_heads` is decided by the training; set `training.parallel_heads`.")
         if "chained_heads" in self.model or (self.training.chained_heads and not heads):
             raise ValueError("`training.chained_heads` says of which kind `training.parallel_heads` are; set both there.")
+        if not heads and "heads" in (self.search.draft or ""):
+            raise ValueError(f"`search.draft: {self.search.draft}` needs heads; set `training.parallel_heads`, or leave it out.")
         if heads and self.init_from is None:
             raise ValueError("`training.parallel_heads` are for a model that translates already; name it in `init_from`.")
         if heads and tuning.lora is not None:

@@ -13,6 +13,7 @@ from transformers import AutoTokenizer
 from vaswani_transformer.configuration_vaswani import VaswaniConfig
 from vaswani_transformer.data.bpe import train_tokenizer
 from vaswani_transformer.files.checksums import find_damage
+from vaswani_transformer.files.json_files import read_json
 from vaswani_transformer.modeling_vaswani import VaswaniForConditionalGeneration
 from vaswani_transformer.recipe import Recipe, SearchSettings, TrainingSettings
 from vaswani_transformer.run_folder import RunFolder
@@ -125,6 +126,7 @@ def test_a_checkpoint_loads_with_weights_search_and_tokenizer(run: RunFolder, mo
         SearchSettings(num_beams=1, length_penalty=1.0, length_penalty_type=None, extra_length=0),
         SearchSettings(copy_items=True),
         SearchSettings(copy_items=("url", "path")),
+        SearchSettings(num_beams=1, length_penalty=1.0, draft="source"),
     ],
 )
 def test_the_search_of_the_recipe_is_renewed_only_if_it_is_another(
@@ -133,6 +135,8 @@ def test_the_search_of_the_recipe_is_renewed_only_if_it_is_another(
     set_search(model, search)
     path = save_checkpoint(run, 1, model, train_tokenizer(["a b", "c d"], 259))
     assert renew_search(path, search) == {}
+    saved = read_json(path / "generation_config.json")
+    assert (saved.get("draft"), "copy_items" in saved) == (search.draft, bool(search.copy_items))
     other = SearchSettings(num_beams=7, length_penalty=0.3)
     assert renew_search(path, other).items() >= {("num_beams", 7), ("length_penalty", 0.3)}
     assert renew_search(path, other) == {}

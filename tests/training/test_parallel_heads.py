@@ -224,6 +224,7 @@ FROM_ANOTHER = {"init_from": "x", "model": {}, "tokenizer": {"method": "keep"}}
         ({"model": {"parallel_heads": 4}}, {}, r"set `training\.parallel_heads`"),
         ({"model": {"chained_heads": True}}, {}, r"`training\.chained_heads` says of which kind"),
         (FROM_ANOTHER, {"chained_heads": True}, r"`training\.parallel_heads` are; set both there"),
+        ({"search": {"num_beams": 1, "length_penalty": 1.0, "draft": "heads"}}, {}, r"`search\.draft: heads` needs heads; set"),
         ({**FROM_ANOTHER, **FROZEN}, {}, r"leaves nothing to train without heads"),
         (
             {**FROM_ANOTHER, **FROZEN},

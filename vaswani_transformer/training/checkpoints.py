@@ -101,8 +101,9 @@ def set_search(model: PreTrainedModel, search: SearchSettings) -> None:
     """Make the recipe's search the model's default, so that every checkpoint carries it in `generation_config.json`."""
     for name, value in dataclasses.asdict(search).items():
         setattr(model.generation_config, name, value)
-    if not search.copy_items:
-        del model.generation_config.copy_items  # other programs need not know the name
+    for name in ("copy_items", "draft"):
+        if not getattr(search, name):
+            delattr(model.generation_config, name)  # other programs need not know the name
 
 
 def renew_search(folder: Path, search: SearchSettings) -> dict[str, Any]:
