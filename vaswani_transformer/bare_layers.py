@@ -21,6 +21,7 @@ from .layers import (
     VaswaniCrossAttention,
     VaswaniDecoderLayer,
     VaswaniEncoderLayer,
+    VaswaniLayer,
     VaswaniSelfAttention,
     attention,
     sinusoids,
@@ -34,10 +35,24 @@ MANY_SENTENCES = 16
 """From this number of sentences on, one product for all heads is faster on a CPU than PyTorch's attention, which takes them one by one."""
 
 
-class BareLayer:
+class BareFeedForward:
+    """The feed-forward network of a layer."""
+
+    def __init__(self, layer: VaswaniLayer) -> None:
+        parts = vars(layer)["_modules"]
+        self.inner, self.activation, self.outer = bare(parts["fc1"]), bare(parts["activation_fn"]), bare(parts["fc2"])
+        self.final_norm = bare(parts["final_layer_norm"])
+
+    def feed_forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Equation 2, its residual sum and the layer's last normalisation."""
+        return self.final_norm(x + self.outer(self.activation(self.inner(x))))
+
+
+class BareLayer(BareFeedForward):
     """What an encoder's and a decoder's layers share: self-attention's projections and the feed-forward network."""
 
     def __init__(self, layer: VaswaniEncoderLayer | VaswaniDecoderLayer) -> None:
+        super().__init__(layer)
         own = layer.self_attn
         self.heads, self.width, self.scaling = own.num_heads, own.head_dim, own.scaling
         # Not as attributes, because a module looks three times for each, and a search makes many of these
@@ -46,8 +61,6 @@ class BareLayer:
         self.joint = None if joint is None else bare(joint)
         self.parts = [] if self.joint else [bare(projections[name]) for name in ("q_proj", "k_proj", "v_proj")]
         self.own_out, self.own_norm = bare(projections["out_proj"]), bare(parts["self_attn_layer_norm"])
-        self.inner, self.activation, self.outer = bare(parts["fc1"]), bare(parts["activation_fn"]), bare(parts["fc2"])
-        self.final_norm = bare(parts["final_layer_norm"])
 
     def project(self, x: torch.Tensor) -> torch.Tensor:
         """Queries, keys and values, side by side, of `x` `[rows, D]`: `[rows, 3 * H * K]`."""
@@ -60,10 +73,6 @@ class BareLayer:
     def add_attended(self, x: torch.Tensor, attended: torch.Tensor) -> torch.Tensor:
         """Self-attention's residual sum, normalised; `attended` is `[rows, H * K]`."""
         return self.own_norm(x + self.own_out(attended))
-
-    def feed_forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Equation 2, its residual sum and the layer's last normalisation."""
-        return self.final_norm(x + self.outer(self.activation(self.inner(x))))
 
 
 def attend(

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import torch
 from torch import nn
 
-from .bare_layers import Unpadded, bare, hiding
+from .bare_layers import BareFeedForward, Unpadded, bare, hiding
 from .beam_search import best_tokens
 from .decoder_step import DecoderStep, Places, source_of
 from .layers import check_tokens
@@ -136,18 +136,17 @@ class AllAtOnce:
         """Nothing here belongs to a sentence."""
 
 
-class OneByOne:
+class OneByOne(BareFeedForward):
     """`ChainedHeads` without the cost of a module's calls; they must be as they were written."""
 
     def __init__(self, heads: ChainedHeads, to_vocabulary: Function, step: DecoderStep, encoded: Unpadded) -> None:
         """`step` has the embeddings."""
+        super().__init__(heads)
         self.tokens, self.to_vocabulary = heads.heads, to_vocabulary
         self.embeddings, self.scale = step.embeddings, step.scale
         self.join, self.join_norm = bare(heads.token_proj), bare(heads.token_layer_norm)
         self.source = source_of(heads.encoder_attn, encoded)
         self.cross_norm = bare(heads.encoder_attn_layer_norm)
-        self.inner, self.activation, self.outer = bare(heads.fc1), bare(heads.activation_fn), bare(heads.fc2)
-        self.final_norm = bare(heads.final_layer_norm)
 
     def __call__(self, states: torch.Tensor, newest: Sequence[int]) -> list[list[int]]:
         """See `Proposals`."""
@@ -162,8 +161,7 @@ class OneByOne:
     def next(self, states: torch.Tensor, following: torch.Tensor) -> torch.Tensor:
         """The state after `states` `[B, D]`, which the embedded tokens `following` `[B, D]` follow."""
         x = self.join_norm(states + self.join(torch.cat((states, following), dim=-1)))
-        x = self.cross_norm(self.source(x, len(x)))
-        return self.final_norm(x + self.outer(self.activation(self.inner(x))))
+        return self.feed_forward(self.cross_norm(self.source(x, len(x))))
 
     def keep(self, sentences: Sequence[int]) -> None:
         """See `BlockSteps.keep`."""
