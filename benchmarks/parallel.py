@@ -3,7 +3,8 @@
     python -m benchmarks.parallel runs/NAME/averaged --source FILE
     python -m benchmarks.parallel MODEL --source FILE --sentences 100 --types float32 --batch-sizes 1
 
-One process; plain greedy search, drafts of parallel heads (if the model has them), of the source and of both by turns, on packed weights.
+One process; plain greedy search, drafts of parallel heads (if the model has them), of the source and of both by turns, on packed weights;
+and heads that propose within the model's shortlist, if it has one.
 All sentences of the file are compared with those of plain greedy search. Writes results.json and table.md into --output after each setting,
 and prints the table at the end.
 """
@@ -27,11 +28,20 @@ from vaswani_transformer.files.atomic_file import write_text
 from vaswani_transformer.files.compression import open_bytes
 from vaswani_transformer.files.json_files import write_json
 from vaswani_transformer.packing import WeightType
+from vaswani_transformer.shortlist import SHORTLIST_FILE
 from vaswani_transformer.translation.loading import folder_sha256, load_checkpoint, local_folder
 
 Batch = dict[str, torch.Tensor]
 PLAIN = "none"
-TITLES = {PLAIN: "plain greedy", "heads": "heads", "source": "source", "source+heads": "source, else heads"}
+TITLES = {
+    PLAIN: "plain greedy",
+    "heads": "heads",
+    "heads, shortlist": "heads, within the shortlist",
+    "source": "source",
+    "source+heads": "source, else heads",
+    "source+heads, shortlist": "source, else heads within the shortlist",
+}
+"""What `search_of` understands, and what the table calls it."""
 
 
 @contextmanager
@@ -59,11 +69,17 @@ def batches_of(tokenizer: Any, sentences: Sequence[str], size: int) -> list[Batc
     return [{"input_ids": batch.input_ids, "attention_mask": batch.attention_mask} for batch in encoded]
 
 
+def search_of(draft: str) -> dict[str, Any]:
+    """The settings of `generate` for a kind of draft."""
+    who, _, within = draft.partition(", ")
+    return {"num_beams": 1, "draft": who, "draft_shortlist": bool(within)}
+
+
 def translated(model: Any, batches: Sequence[Batch], draft: str) -> list[list[int]]:
     """The tokens of every sentence, without what pads its batch."""
     found = []
     for batch in batches:
-        for row in model.generate(**batch, num_beams=1, draft=draft).tolist():
+        for row in model.generate(**batch, **search_of(draft)).tolist():
             while len(row) > 1 and row[-1] == model.config.pad_token_id:
                 row.pop()
             found.append(row[1:])
@@ -90,7 +106,9 @@ def effect(model: Any, batches: Sequence[Batch], draft: str, plain: Sequence[Seq
 
 def measured(model: Any, tokenizer: Any, sentences: Sequence[str], size: int, a: argparse.Namespace) -> list[Row]:
     """One row for each kind of draft that the model has."""
-    drafts = [draft for draft in TITLES if "heads" not in draft or model.parallel_heads is not None]
+    has_shortlist = (Path(model.name_or_path) / SHORTLIST_FILE).is_file()
+    lacks = (["heads"] if model.parallel_heads is None else []) + (["shortlist"] if not has_shortlist else [])
+    drafts = [draft for draft in TITLES if not any(part in draft for part in lacks)]
     every = batches_of(tokenizer, sentences, size)
     chosen = spread_evenly(len(sentences), a.sentences or len(sentences))
     timed = batches_of(tokenizer, [sentences[number] for number in chosen], size)

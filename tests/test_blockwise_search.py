@@ -14,8 +14,9 @@ from tests.processor import BFLOAT16
 from tests.stand_in_heads import RandomHeads
 from tests.test_decoding import BOS, EOS, PAD, SOURCES, DoNothing, RowCollector, build_model, padded
 from vaswani_transformer import decoding
-from vaswani_transformer.block_steps import BlockSteps, bare_heads
+from vaswani_transformer.block_steps import BlockSteps, OneByOne, bare_heads
 from vaswani_transformer.blockwise_search import BlockwiseSearch, Choices
+from vaswani_transformer.shortlist import Shortlist
 from vaswani_transformer.stepping import closed_up
 
 NEVER_RIGHT = 10
@@ -188,6 +189,82 @@ def test_chained_heads_as_functions_propose_what_the_module_proposes(sources: li
             torch.testing.assert_close(chosen, scores.amax(1, keepdim=True), rtol=0, atol=1e-12)  # two tokens may have one score
 
 
+def listing(allowed: Sequence[int]) -> Shortlist:
+    """A shortlist that has these tokens for every source token, of the 11 that the models here know."""
+    return Shortlist(torch.tensor([list(allowed)] * 11), torch.tensor([EOS]), 11)
+
+
+@pytest.mark.parametrize("chained", [False, True])
+@pytest.mark.parametrize("kind", [None, "float32", BFLOAT16, "int8"])
+@pytest.mark.parametrize("sources", [SOURCES[:1], SOURCES])
+def test_within_a_shortlist_heads_propose_its_likeliest_tokens(sources: list[list[int]], kind: str | None, chained: bool) -> None:
+    """A list of all tokens changes no proposal, and one of three leaves the likeliest of these."""
+    model, given = build_model(2, parallel_heads=4, chained_heads=chained).float(), padded(sources)
+    source = model.get_encoder()(**given)[0]
+    if kind is not None:
+        model.pack_weights(kind)
+        del model.parallel_heads.to_vocabulary  # which rounds to 8 bits, as rows of the map do not
+    arguments = {"encoder_outputs": (source,), "attention_mask": given["attention_mask"]}
+    mask, newest = given["attention_mask"], [3 + sentence % 5 for sentence in range(len(sources))]
+    proposed: list[list[list[int]]] = []
+    for columns in (
+        None,
+        listing(range(11)).choose(given["input_ids"], mask).columns,
+        listing([5, 9]).choose(given["input_ids"], mask).columns,
+    ):
+        steps = BlockSteps(model, torch.full((len(sources), 1), BOS), arguments, columns)
+        with torch.no_grad():
+            steps.first()
+            proposed.append(steps.guesses([0] * len(sources), newest))
+            if columns is not None and len(set(columns.tolist())) < 11:
+                scores = steps.step.to_vocabulary(ahead_of(steps, newest))
+                listed = sorted(set(columns.tolist()))
+                assert [draft[0] for draft in proposed[-1]] == [listed[best] for best in scores[:, listed].argmax(-1).tolist()]
+    assert proposed[0] == proposed[1]
+    assert {token for draft in proposed[2] for token in draft} <= {PAD, EOS, 5, 9}
+
+
+def ahead_of(steps: BlockSteps, newest: Sequence[int]) -> torch.Tensor:
+    """The states from which the heads make their first proposals."""
+    if isinstance(steps.proposals, OneByOne):
+        embedded = steps.step.embeddings(torch.tensor(newest)) * steps.step.scale
+        return steps.proposals.next(steps.states[:, 0], embedded)
+    return steps.proposals.heads(steps.states[:, 0])[:, 0]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("draft", ["heads", "source+heads"])
+@pytest.mark.parametrize("allowed", [[5, 9], range(11)])
+def test_proposals_within_a_shortlist_change_no_token(monkeypatch: pytest.MonkeyPatch, allowed: Sequence[int], draft: str) -> None:
+    model = model_with_heads(3, 1, chained=True)
+    model.shortlist = listing(allowed)
+    limits: list[Any] = []
+    begin = BlockSteps.__init__
+    monkeypatch.setattr(BlockSteps, "__init__", lambda self, *given: limits.append(given[3]) or begin(self, *given))
+    model.generation_config.update(draft=draft, draft_shortlist=True, allow_custom_entries=True)
+    for search in SETTINGS:
+        assert_same(model, SOURCES, draft, **search)
+        assert_same(model, SOURCES[:1], draft, **search)
+    assert all(set(columns.tolist()) == {PAD, EOS, *allowed} for columns in limits)
+    limits.clear()
+    model.generate(**padded(SOURCES), max_new_tokens=3)
+    model.generate(**padded(SOURCES), max_new_tokens=3, draft_shortlist=False)
+    assert [columns is None for columns in limits] == [False, True]
+    for unused in ({"num_beams": 2}, {"draft": "none"}, {"shortlist": True}):
+        model.generate(**padded(SOURCES), max_new_tokens=3, **unused)
+    assert len(limits) == 2
+
+
+def test_without_tokens_of_the_source_heads_propose_any_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(decoding.logger, "warning_once", said.append)
+    model, search = model_with_heads(3, 1, chained=True), {"max_new_tokens": 4, "draft": "heads", "draft_shortlist": True}
+    model.shortlist = listing([5, 9])
+    inputs = padded(SOURCES[:2])
+    given = {"encoder_outputs": model.get_encoder()(**inputs), "attention_mask": inputs["attention_mask"]}
+    assert torch.equal(model.generate(**given, **search), model.generate(**inputs, **search))
+    assert len(said) == 1 and "draft_shortlist=True is not used" in said[0]
+
+
 def test_only_a_search_whose_tensors_nobody_sees_runs_in_inference_mode(monkeypatch: pytest.MonkeyPatch) -> None:
     modes: list[bool] = []
     following = BlockSteps.next
@@ -285,6 +362,9 @@ def test_the_checkpoints_own_setting_is_for_greedy_search(monkeypatch: pytest.Mo
         ({"draft": "source+heads"}, "needs parallel heads"),
         ({"draft": "source", "num_beams": 2}, "here num_beams is 2; pass num_beams=1"),
         ({"draft": "source", "do_sample": True}, "here do_sample is True"),
+        ({"draft_shortlist": "yes"}, "draft_shortlist is 'yes'; it is True for parallel heads"),
+        ({"draft_shortlist": True}, 'which tokens parallel heads propose; pass draft="heads" with it'),
+        ({"draft_shortlist": True, "draft": "source"}, 'which tokens parallel heads propose; pass draft="heads" with it'),
     ],
 )
 def test_drafts_that_cannot_be_are_refused(search: dict[str, Any], message: str) -> None:

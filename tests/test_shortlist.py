@@ -181,7 +181,7 @@ def own_shortlist(tokenizer: PreTrainedTokenizerBase) -> Shortlist:
 
 @pytest.mark.parametrize("use", [False, True])
 def test_it_lies_beside_the_weights(folder: Path, tokenizer: PreTrainedTokenizerBase, use: bool) -> None:
-    save_shortlist(folder, own_shortlist(tokenizer), use)
+    save_shortlist(folder, own_shortlist(tokenizer), ["shortlist"] * use)
     translator = pipeline("translation", model=str(folder), device="cpu")
     plain, within = (translator("A man reads.", shortlist=asked) for asked in (False, True))
     assert plain != within
@@ -219,8 +219,18 @@ def test_other_languages_are_refused(folder: Path, tokenizer: PreTrainedTokenize
             search(model, own, ["A man reads."], target_language="fr", shortlist=True)
 
 
+def test_a_model_whose_heads_propose_from_it_keeps_it(folder: Path, tokenizer: PreTrainedTokenizerBase, tmp_path: Path) -> None:
+    model = VaswaniForConditionalGeneration.from_pretrained(folder)
+    model.generation_config.update(draft_shortlist=True, allow_custom_entries=True)
+    with pytest.raises(ValueError, match=r"which the setting `draft_shortlist` asks for; make it .*, or pass draft_shortlist=False"):
+        model.save_pretrained(tmp_path / "saved")
+    save_shortlist(folder, own_shortlist(tokenizer), use=["draft_shortlist"])
+    VaswaniForConditionalGeneration.from_pretrained(folder).save_pretrained(tmp_path / "saved")
+    assert torch.equal(Shortlist.read(tmp_path / "saved" / SHORTLIST_FILE).listed, own_shortlist(tokenizer).listed.int())
+
+
 def test_a_saved_model_keeps_it(folder: Path, tokenizer: PreTrainedTokenizerBase, tmp_path: Path) -> None:
-    save_shortlist(folder, own_shortlist(tokenizer), use=True)
+    save_shortlist(folder, own_shortlist(tokenizer), use=["shortlist"])
     model = VaswaniForConditionalGeneration.from_pretrained(folder)
     model.save_pretrained(tmp_path / "saved")
     tokenizer.save_pretrained(tmp_path / "saved")

@@ -16,6 +16,7 @@ from .decoder_step import DecoderStep, Places, source_of
 from .layers import check_tokens
 from .packing import Function
 from .parallel_heads import ChainedHeads, ParallelHeads
+from .selected_rows import rows_of
 
 
 class BlockStep(DecoderStep):
@@ -61,8 +62,15 @@ class BlockStep(DecoderStep):
 class BlockSteps:
     """What a search with drafts asks of a model."""
 
-    def __init__(self, model: Any, prompts: torch.Tensor, model_kwargs: dict[str, Any]) -> None:
-        """`prompts` is `[B, P]`; `model_kwargs` is what `generate` prepared."""
+    def __init__(self, model: Any, prompts: torch.Tensor, model_kwargs: dict[str, Any], proposable: torch.Tensor | None = None) -> None:
+        """Begin.
+
+        Args:
+            model: whose decoder verifies, and whose parallel heads propose if it has any.
+            prompts: `[B, P]`.
+            model_kwargs: what `generate` prepared.
+            proposable: `[n]`, the only tokens that parallel heads propose; all, unless given.
+        """
         source, mask = model_kwargs["encoder_outputs"][0], model_kwargs.get("attention_mask")
         decoder = model.get_decoder()
         check_tokens(prompts, decoder.embed_tokens.num_embeddings, type(decoder).__name__)
@@ -70,14 +78,16 @@ class BlockSteps:
         self.offset = self.step.offset
         """By how much every score is below the model's logit."""
         heads = getattr(model, "parallel_heads", None)
-        # Packed heads have a cheaper map of their own.
-        cheaper = getattr(heads, "to_vocabulary", None)
-        to_draft = self.step.to_vocabulary if cheaper is None else bare(cheaper)
         self.proposals: Proposals | None = None
-        if type(heads) is ChainedHeads:
-            self.proposals = OneByOne(heads, to_draft, self.step, Unpadded(source, mask))
-        elif heads is not None:
-            self.proposals = AllAtOnce(heads, to_draft)
+        if heads is not None:
+            if proposable is not None:
+                likeliest = Likeliest(rows_of(model.get_output_embeddings(), proposable), proposable)
+            else:
+                # Packed heads have a cheaper map of their own.
+                cheaper = getattr(heads, "to_vocabulary", None)
+                likeliest = Likeliest(self.step.to_vocabulary if cheaper is None else bare(cheaper))
+            chained = type(heads) is ChainedHeads
+            self.proposals = OneByOne(heads, likeliest, self.step, Unpadded(source, mask)) if chained else AllAtOnce(heads, likeliest)
         self.prompts = prompts
         self.states = source.new_empty((0, 0))
 
@@ -109,6 +119,22 @@ class BlockSteps:
             self.proposals.keep(sentences)
 
 
+class Likeliest:
+    """The likeliest token after each of some states."""
+
+    def __init__(self, scores: Function, columns: torch.Tensor | None = None) -> None:
+        """`scores` makes `[R, n]` of states `[R, D]`, for the tokens `columns` `[n]`, or for the whole vocabulary."""
+        self.scores, self.columns = scores, columns
+
+    def __call__(self, states: torch.Tensor) -> tuple[torch.Tensor, list[int]]:
+        """On the device of `states` `[R, D]` and on the host."""
+        tokens, numbers, _ = best_tokens(self.scores(states))
+        if self.columns is None:
+            return tokens, numbers
+        tokens = self.columns[tokens]
+        return tokens, tokens.tolist()
+
+
 class Proposals(Protocol):
     """Heads of either kind, for one batch."""
 
@@ -122,14 +148,14 @@ class Proposals(Protocol):
 class AllAtOnce:
     """`ParallelHeads`, which propose from the state alone."""
 
-    def __init__(self, heads: nn.Module, to_vocabulary: Function) -> None:
+    def __init__(self, heads: nn.Module, likeliest: Likeliest) -> None:
         self.heads: Function = bare_heads(heads) if type(heads) is ParallelHeads else heads
-        self.to_vocabulary = to_vocabulary
+        self.likeliest = likeliest
 
     def __call__(self, states: torch.Tensor, newest: Sequence[int]) -> list[list[int]]:
         """See `Proposals`."""
         ahead = self.heads(states)
-        _, tokens, _ = best_tokens(self.to_vocabulary(ahead.flatten(0, 1)))
+        _, tokens = self.likeliest(ahead.flatten(0, 1))
         return [tokens[first : first + ahead.shape[1]] for first in range(0, len(tokens), ahead.shape[1])]
 
     def keep(self, sentences: Sequence[int]) -> None:
@@ -139,10 +165,10 @@ class AllAtOnce:
 class OneByOne(BareFeedForward):
     """`ChainedHeads` without the cost of a module's calls; they must be as they were written."""
 
-    def __init__(self, heads: ChainedHeads, to_vocabulary: Function, step: DecoderStep, encoded: Unpadded) -> None:
+    def __init__(self, heads: ChainedHeads, likeliest: Likeliest, step: DecoderStep, encoded: Unpadded) -> None:
         """`step` has the embeddings."""
         super().__init__(heads)
-        self.tokens, self.to_vocabulary = heads.heads, to_vocabulary
+        self.tokens, self.likeliest = heads.heads, likeliest
         self.embeddings, self.scale = step.embeddings, step.scale
         self.join, self.join_norm = bare(heads.token_proj), bare(heads.token_layer_norm)
         self.source = source_of(heads.encoder_attn, encoded)
@@ -154,7 +180,7 @@ class OneByOne(BareFeedForward):
         proposed = []
         for _ in range(self.tokens):
             states = self.next(states, self.embeddings(tokens) * self.scale)
-            tokens, numbers, _ = best_tokens(self.to_vocabulary(states))
+            tokens, numbers = self.likeliest(states)
             proposed.append(numbers)
         return [list(draft) for draft in zip(*proposed, strict=True)]
 

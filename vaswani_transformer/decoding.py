@@ -36,7 +36,7 @@ from .drafts import Drafter, HeadDrafts, SourceDrafts
 from .encoder_pass import encode
 from .kept_settings import KeptSettings, key_of
 from .search_settings import check_numbers, check_token_ids
-from .shortlist import SHORTLIST_FILE, Choice, Shortlist, shortlist_of
+from .shortlist import SHORTLIST_FILE, SHORTLIST_USES, Choice, Shortlist, shortlist_of
 from .stepping import UNDERSTOOD, DecoderSteps, can_step, closed, runs_bare, steps_of
 
 logger = logging.get_logger(__name__)
@@ -81,10 +81,10 @@ def arguments_of(method: Callable[..., Any]) -> frozenset[str]:
 
 
 class PaperSearch(GenerationMixin):
-    """Gives a sequence-to-sequence model `length_penalty_type="gnmt"`, `extra_length`, `draft` and `shortlist` for `generate`."""
+    """Gives `generate` `length_penalty_type="gnmt"`, `extra_length`, `draft`, `draft_shortlist` and `shortlist`."""
 
     shortlist: Shortlist | None = None
-    """What `shortlist=True` searches in; read from the model's folder when it is first asked for."""
+    """What `shortlist` and `draft_shortlist` ask for; read from the model's folder when it is first needed."""
 
     _kept_settings: KeptSettings | None = None
 
@@ -96,9 +96,10 @@ class PaperSearch(GenerationMixin):
     def save_pretrained(self, *args: Any, **kwargs: Any) -> None:
         """Save the model with its search settings, and the shortlist that they ask for."""
         forget_filled_length(self.generation_config)
-        if getattr(self.generation_config, "shortlist", None) and kwargs.get("is_main_process", True):
+        asking = [name for name in SHORTLIST_USES if getattr(self.generation_config, name, None)]
+        if asking and kwargs.get("is_main_process", True):
             folder = Path(args[0] if args else kwargs["save_directory"])
-            listed = shortlist_of(self).to_bytes()
+            listed = shortlist_of(self, asking[0]).to_bytes()
             folder.mkdir(parents=True, exist_ok=True)
             (folder / SHORTLIST_FILE).write_bytes(listed)
         # The settings of every new model carry this mark. With it in the file, loading would silently drop our two settings.
@@ -110,8 +111,8 @@ class PaperSearch(GenerationMixin):
     ) -> tuple[GenerationConfig, dict[str, Any]]:
         """Accept our own settings, which a `GenerationConfig` has only if the checkpoint has them."""
         prepared, model_kwargs = self._prepared(generation_config, kwargs)
-        asked = model_kwargs.get("draft") or getattr(generation_config, "draft", None)
-        for name in ("length_penalty_type", "extra_length", "draft", "shortlist", "copy_items"):
+        asked = [model_kwargs.get(name) or getattr(generation_config, name, None) for name in ("draft", "draft_shortlist")]
+        for name in ("length_penalty_type", "extra_length", "draft", "draft_shortlist", "shortlist", "copy_items"):
             setattr(prepared, name, model_kwargs.pop(name, getattr(prepared, name, None)))
         check_numbers(vars(prepared))
         check_token_ids(vars(prepared), self.config.decoder_entries)
@@ -121,7 +122,7 @@ class PaperSearch(GenerationMixin):
                 "PyTorch's flex attention fails on a CPU in a search of several hypotheses; load the model with "
                 'attn_implementation="sdpa", or pass num_beams=1.'
             )
-        check_draft(prepared, self, asked)
+        check_draft(prepared, self, *asked)
         if wanted_classes(prepared.copy_items):
             logger.warning_once(
                 "`generate` sees tokens and not text, so `copy_items` is without effect here; translate with the pipeline or `vaswani "
@@ -190,7 +191,7 @@ class PaperSearch(GenerationMixin):
         if "source" in (generation_config.draft or ""):
             generation_config._sources = source_tokens(inputs_tensor)
         extra = generation_config.extra_length
-        if generation_config.shortlist:
+        if generation_config.shortlist or generation_config.draft_shortlist:
             generation_config._source_ids = inputs_tensor
         generation_config._limited_by_source = extra is not None and has_default_max_length and generation_config.max_new_tokens is None
         if generation_config._limited_by_source:
@@ -270,7 +271,8 @@ class PaperSearch(GenerationMixin):
             drafter = drafter_of(generation_config)
             found_by = limits.tolist(), generation_config, streamer, forced_end
             if drafter is not None:
-                return BlockwiseSearch(BlockSteps(self, input_ids, kwargs), drafter, input_ids, in_place(processors), *found_by).run()
+                block_steps = BlockSteps(self, input_ids, kwargs, proposable(self, generation_config, kwargs.get("attention_mask")))
+                return BlockwiseSearch(block_steps, drafter, input_ids, in_place(processors), *found_by).run()
             processors, earliest = without_shortest_lengths(processors, input_ids.shape[1])
             steps = DecoderSteps(self, input_ids, kwargs, 1, choice, whole=choice is None or bool(processors))
             return greedy_search(steps, input_ids, processors, *found_by, earliest)
@@ -355,6 +357,11 @@ def check_search_settings(config: GenerationConfig) -> None:
     penalty, extra = config.length_penalty_type, config.extra_length
     if config.shortlist not in (None, False, True):
         raise ValueError(f"shortlist is {config.shortlist!r}; it is True to search within the checkpoint's shortlist, or False.")
+    if config.draft_shortlist not in (None, False, True):
+        raise ValueError(
+            f"draft_shortlist is {config.draft_shortlist!r}; it is True for parallel heads that propose tokens of the checkpoint's "
+            "shortlist, or False."
+        )
     if penalty not in (None, "gnmt"):
         raise ValueError(
             f'length_penalty_type is {penalty!r}; choose "gnmt" for ((5 + length) / 6)^length_penalty or None for length^length_penalty.'
@@ -373,13 +380,14 @@ def check_search_settings(config: GenerationConfig) -> None:
             )
 
 
-def check_draft(config: GenerationConfig, model: Any, asked: str | None) -> None:
+def check_draft(config: GenerationConfig, model: Any, asked: str | None, asked_shortlist: bool | None) -> None:
     """Refuse drafts that this search, or this model, cannot make; of those that the checkpoint stores, leave out what it cannot.
 
     Args:
         config: the settings of a search.
         model: whose.
         asked: the draft that the caller names, rather than the checkpoint, whose setting is for greedy search only.
+        asked_shortlist: the caller's `draft_shortlist`.
 
     Raises:
         ValueError: the setting is unknown, or the caller asks for what cannot be.
@@ -387,10 +395,12 @@ def check_draft(config: GenerationConfig, model: Any, asked: str | None) -> None
     draft = config.draft
     if draft not in (None, *DRAFTS):
         raise ValueError(f"draft is {draft!r}; choose one of {', '.join(DRAFTS)}.")
+    if asked_shortlist and "heads" not in (draft or ""):
+        raise ValueError('draft_shortlist=True says which tokens parallel heads propose; pass draft="heads" with it, or leave it out.')
     if draft in (None, "none"):
         return
     has_heads, can_copy = getattr(model, "parallel_heads", None) is not None, model.config.target_vocab_size is None
-    if not asked:
+    if not (asked or asked_shortlist):
         possible = {"source": can_copy, "heads": has_heads}
         config.draft = "+".join(name for name in draft.split("+") if possible[name]) or "none"
         return
@@ -432,6 +442,20 @@ def drafter_of(config: GenerationConfig) -> Drafter | None:
         )
         return heads
     return SourceDrafts(sources, heads, (padding_of(config), *end_tokens_of(config)))
+
+
+def proposable(model: Any, config: GenerationConfig, mask: torch.Tensor | None) -> torch.Tensor | None:
+    """The tokens `[n]` that parallel heads may propose for a batch with the `mask` `[B, S]`, if `draft_shortlist` limits them."""
+    if not (config.draft_shortlist and "heads" in config.draft):
+        return None
+    listed = shortlist_of(model, "draft_shortlist")
+    if not listed.knows(config._source_ids):
+        logger.warning_once(
+            "draft_shortlist=True is not used, because this search was given no tokens of the source; pass `input_ids`. The translation is "
+            "the same."
+        )
+        return None
+    return listed.choose(config._source_ids, mask).columns
 
 
 def source_tokens(inputs: torch.Tensor) -> list[list[int]] | None:

@@ -23,6 +23,9 @@ from .tokenizer_identity import tokenizer_hash
 SHORTLIST_FILE = "shortlist.safetensors"
 """Beside a checkpoint's weights."""
 
+SHORTLIST_USES = ("shortlist", "draft_shortlist")
+"""The settings of a search that need it: to search within it, and for parallel heads to propose its tokens only."""
+
 NOTHING = -1
 """Fills the places behind a token's last listed one."""
 
@@ -82,11 +85,7 @@ class Shortlist:
             ValueError: a source has a token that the list does not know.
         """
         ids = source_ids.cpu()
-        is_known = ids.ndim == 2 and not ids.is_floating_point()
-        if is_known and ids.numel():
-            least, most = torch.aminmax(ids)
-            is_known = 0 <= int(least) <= int(most) < len(self._columns)
-        if not is_known:
+        if not self.knows(ids):
             raise ValueError("A shortlist needs the token ids of the sources, as `input_ids`; pass them, or shortlist=False.")
         allowed = self._always.expand(len(ids), -1).clone(memory_format=torch.contiguous_format)
         found = self._columns.index_select(0, ids.flatten()).view(*ids.shape, self._columns.shape[1])
@@ -105,6 +104,15 @@ class Shortlist:
             torch.logical_not(allowed.index_select(1, columns), out=forbidden.narrow(1, 0, number))
         columns = torch.constant_pad_nd(columns, (0, missing))
         return Choice(columns.to(source_ids.device), forbidden.to(source_ids.device))
+
+    def knows(self, source_ids: torch.Tensor) -> bool:
+        """Whether these are tokens of sources `[B, S]`, and all in the list; what a search gets in the place of tokens is neither."""
+        if source_ids.ndim != 2 or source_ids.is_floating_point():
+            return False
+        if not source_ids.numel():
+            return True
+        least, most = torch.aminmax(source_ids)
+        return 0 <= int(least) <= int(most) < len(self._columns)
 
     def to_bytes(self) -> bytes:
         """The content of a `SHORTLIST_FILE`."""
@@ -173,8 +181,12 @@ def check_shortlist_languages(model: Any, search: Mapping[str, Any], source: str
         shortlist_of(model).check_languages(source, target)
 
 
-def shortlist_of(model: Any) -> Shortlist:
+def shortlist_of(model: Any, setting: str = "shortlist") -> Shortlist:
     """The shortlist beside the weights that `model` was loaded from; read and checked once.
+
+    Args:
+        model: one of ours in PyTorch.
+        setting: which setting of a search asks for it.
 
     Raises:
         ValueError: there is none, or it is damaged or for another model.
@@ -185,8 +197,8 @@ def shortlist_of(model: Any) -> Shortlist:
         if path is None:
             place = where or "This model, which comes from no folder,"
             raise ValueError(
-                f"{place} has no {SHORTLIST_FILE}, which the setting `shortlist` asks for; make it with the command "
-                "vaswani shortlist, or pass shortlist=False."
+                f"{place} has no {SHORTLIST_FILE}, which the setting `{setting}` asks for; make it with the command "
+                f"vaswani shortlist, or pass {setting}=False."
             )
         found = Shortlist.read(path)
         found.check(model.config, AutoTokenizer.from_pretrained(where, config=model.config, **options), where)

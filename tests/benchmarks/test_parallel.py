@@ -1,5 +1,6 @@
 """The benchmark of drafts, on a model that knows nothing."""
 
+import shutil
 from argparse import Namespace
 from pathlib import Path
 
@@ -10,7 +11,10 @@ from transformers import PreTrainedTokenizerBase
 from benchmarks.parallel import benchmark_parallel, table
 from benchmarks.translation.measurement import ParallelFiles
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
+from vaswani_transformer.data.shortlisting import save_shortlist
 from vaswani_transformer.files.json_files import read_json
+from vaswani_transformer.shortlist import Shortlist
+from vaswani_transformer.tokenizer_identity import tokenizer_hash
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +49,20 @@ def test_every_draft_is_timed_and_compared(folder: Path, files: ParallelFiles, t
         assert row["passes"] <= rows[size, "none"]["passes"]
     assert len((tmp_path / "table.md").read_text().splitlines()) == 2 + 8 + 2
     assert "| float32 | 3 | source, else heads |" in table(results)
+
+
+def test_heads_propose_within_a_shortlist_where_there_is_one(
+    folder: Path, tokenizer: PreTrainedTokenizerBase, files: ParallelFiles, tmp_path: Path
+) -> None:
+    own = shutil.copytree(folder, tmp_path / "model")
+    ids = torch.arange(len(tokenizer))
+    save_shortlist(own, Shortlist(ids.unsqueeze(-1), ids[:3], len(ids), {"tokenizer": tokenizer_hash(tokenizer)}))
+    results = benchmark_parallel(settings(own, files.source, tmp_path, batch_sizes=[1]))
+    assert [row["draft"] for row in results["rows"]] == [
+        "none", "heads", "heads, shortlist", "source", "source+heads", "source+heads, shortlist",
+    ]  # fmt: skip
+    assert all(row["same"] == row["compared"] == 6 for row in results["rows"])
+    assert "| float32 | 1 | heads, within the shortlist |" in table(results)
 
 
 def test_impossible_numbers_and_empty_files_are_refused(folder: Path, files: ParallelFiles, tmp_path: Path) -> None:

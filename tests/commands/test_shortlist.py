@@ -29,7 +29,7 @@ def test_a_run_needs_nothing_else(tmp_path: Path, asked: list[Any]) -> None:
     assert told.exit_code == 0, told.stderr
     assert "1,234 tokens on average and 97.50% of the reference's; 80.0% of the references can be reached whole." in told.stdout
     assert f"{tmp_path / 'averaged' / 'shortlist.safetensors'} is ready, and a search uses it with shortlist=True." in told.stdout
-    assert asked == [(tmp_path, None, None, {"best": 20, "frequent": 100, "use": False, "progress": True})]
+    assert asked == [(tmp_path, None, None, {"best": 20, "frequent": 100, "use": [], "progress": True})]
 
 
 def test_a_model_needs_pairs_and_languages(tmp_path: Path, asked: list[Any]) -> None:
@@ -40,7 +40,22 @@ def test_a_model_needs_pairs_and_languages(tmp_path: Path, asked: list[Any]) -> 
     assert told.exit_code == 0, told.stderr
     assert told.stdout == f"{tmp_path / 'shortlist.safetensors'} is ready, and every search uses it.\n"
     assert asked == [(tmp_path, [("Yes.", "Ja."), ("No.", "Nej.")], ("en", "sv"),
-                      {"best": 100, "frequent": 100, "use": True, "progress": True})]  # fmt: skip
+                      {"best": 100, "frequent": 100, "use": ["shortlist"], "progress": True})]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("words", "use", "sentence"),
+    [
+        (["--use-for-drafts"], ["draft_shortlist"], "and a search uses it with shortlist=True; drafts by parallel heads use it."),
+        (["--use", "--use-for-drafts"], ["shortlist", "draft_shortlist"], "and every search uses it; drafts by parallel heads use it."),
+    ],
+)
+def test_drafts_may_use_it_alone(tmp_path: Path, asked: list[Any], words: list[str], use: list[str], sentence: str) -> None:
+    (tmp_path / "recipe.yaml").touch()
+    told = CliRunner().invoke(app, ["shortlist", str(tmp_path), *words])
+    assert told.exit_code == 0, told.stderr
+    assert told.stdout.endswith(f"is ready, {sentence}\n")
+    assert asked[0][-1]["use"] == use
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ def test_a_run_has_its_own_pairs(run: RunFolder, tokenizer: PreTrainedTokenizerB
 def test_files_give_the_same(run: RunFolder) -> None:
     make_shortlist(run.path)
     of_run = Shortlist.read(run.averaged / SHORTLIST_FILE)
-    assert make_shortlist(run.averaged, PAIRS, ("en", "de"), use=True) is None
+    assert make_shortlist(run.averaged, PAIRS, ("en", "de"), use=["shortlist"]) is None
     of_files = Shortlist.read(run.averaged / SHORTLIST_FILE)
     assert torch.equal(of_run.listed, of_files.listed)
     assert torch.equal(of_run.frequent, of_files.frequent)
@@ -81,7 +81,7 @@ def test_the_rest_of_the_folder_stays(run: RunFolder) -> None:
     for name in (".git/HEAD", "onnx/model.onnx"):
         (run.averaged / name).parent.mkdir()
         (run.averaged / name).write_text(name)
-    make_shortlist(run.averaged, PAIRS, ("en", "de"), use=True)
+    make_shortlist(run.averaged, PAIRS, ("en", "de"), use=["shortlist"])
     assert [(run.averaged / name).read_text() for name in (".git/HEAD", "onnx/model.onnx")] == [".git/HEAD", "onnx/model.onnx"]
 
 
@@ -113,7 +113,7 @@ def test_a_crash_leaves_the_folder_as_it_was(run: RunFolder, monkeypatch: pytest
 
     monkeypatch.setattr(shortlisting, "write_checksums", crash)
     with pytest.raises(KeyboardInterrupt):
-        save_shortlist(run.averaged, Shortlist(torch.tensor([[1]]), torch.tensor([1]), 2), use=True)
+        save_shortlist(run.averaged, Shortlist(torch.tensor([[1]]), torch.tensor([1]), 2), use=["shortlist"])
     assert {file.name: file.read_bytes() for file in run.averaged.iterdir()} == before
 
 

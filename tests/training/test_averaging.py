@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 from vaswani_transformer.data.shortlisting import save_shortlist
 from vaswani_transformer.files.checksums import find_damage, write_checksums
 from vaswani_transformer.files.json_files import read_json, write_json
-from vaswani_transformer.shortlist import SHORTLIST_FILE, Shortlist
+from vaswani_transformer.shortlist import SHORTLIST_FILE, SHORTLIST_USES, Shortlist
 from vaswani_transformer.training.averaging import average_checkpoints
 
 
@@ -41,12 +41,12 @@ def test_a_shortlist_stays_when_training_goes_on(tmp_path: Path) -> None:
     write_checksums(checkpoint)
     average_checkpoints([checkpoint], averaged)
     shortlist = Shortlist(torch.tensor([[1]]), torch.tensor([1]), 2)
-    for use in (False, True):
+    for use in ([], ["draft_shortlist"], ["shortlist", "draft_shortlist"]):
         save_shortlist(averaged, shortlist, use)
         average_checkpoints([checkpoint], averaged)
         assert (averaged / SHORTLIST_FILE).read_bytes() == shortlist.to_bytes()
         settings = read_json(averaged / "generation_config.json")
-        assert settings["num_beams"] == 4 and settings.get("shortlist", False) is use
+        assert settings["num_beams"] == 4 and [name for name in SHORTLIST_USES if settings.get(name)] == use
         assert find_damage(averaged, [SHORTLIST_FILE]) is None
     (averaged / SHORTLIST_FILE).write_bytes(b"other")
     with pytest.raises(ValueError, match="make the shortlist anew"):

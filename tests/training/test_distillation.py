@@ -301,7 +301,7 @@ def test_a_shortlist_makes_another_teacher_only_where_its_search_uses_it(taught:
     languages, pairs = ("en", "de"), [SentencePair("The dog.", "Der Hund.", "train.en", 1)]
     make_shortlist(teacher, pairs, languages)
     assert train(replace(recipe, training=replace(recipe.training, updates=2)), run)
-    make_shortlist(teacher, pairs, languages, use=True)
+    make_shortlist(teacher, pairs, languages, use=["shortlist"])
     with pytest.raises(ValueError, match="is another one than that whose translations"):
         train(recipe, run)
 

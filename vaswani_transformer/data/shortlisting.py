@@ -16,7 +16,7 @@ from ..files.checksums import CHECKSUMS, find_damage, write_checksums
 from ..files.json_files import read_json, write_json
 from ..recipe import load_recipe
 from ..run_folder import RunFolder
-from ..shortlist import SHORTLIST_FILE, Shortlist
+from ..shortlist import SHORTLIST_FILE, SHORTLIST_USES, Shortlist
 from ..tokenizer_identity import tokenizer_hash
 from ..translation.loading import Checkpoint, load_checkpoint
 from .encoding import EncodedCorpus, encode_corpus
@@ -49,7 +49,7 @@ def make_shortlist(
     *,
     best: int = BEST,
     frequent: int = FREQUENT,
-    use: bool = False,
+    use: Sequence[str] = (),
     progress: bool = False,
 ) -> Coverage | None:
     """Learn a shortlist for a model and write it beside the model's weights.
@@ -62,7 +62,7 @@ def make_shortlist(
         languages: of `pairs`, source and target; several targets stand between spaces.
         best: target tokens listed for each source token.
         frequent: the most frequent target tokens, which every translation may hold.
-        use: also set `shortlist` in generation_config.json, so that every search uses it.
+        use: of `SHORTLIST_USES`, which the model's generation_config.json then asks for.
         progress: show a bar.
 
     Returns:
@@ -150,12 +150,11 @@ def coverage_of_pairs(shortlist: Shortlist, corpus: EncodedCorpus) -> Coverage:
     return coverage(shortlist, *([side[i].tolist() for i in range(len(corpus))] for side in (corpus.source, corpus.target)))
 
 
-def save_shortlist(folder: Path, shortlist: Shortlist, use: bool = False) -> None:
-    """Write `shortlist` into the model's folder, which changes at once or not at all; with `use`, searches use it from now on."""
+def save_shortlist(folder: Path, shortlist: Shortlist, use: Sequence[str] = ()) -> None:
+    """Write `shortlist` into the model's folder, which changes at once or not at all; `use`: see `make_shortlist`."""
     with changed_folder(folder) as unfinished:
         (unfinished / SHORTLIST_FILE).write_bytes(shortlist.to_bytes())
-        if use:
-            _use_shortlist(unfinished)
+        _use_shortlist(unfinished, use)
         if (folder / CHECKSUMS).is_file():
             write_checksums(unfinished)
 
@@ -171,14 +170,15 @@ def keep_shortlist(before: Path, folder: Path) -> None:
     if (before / CHECKSUMS).is_file() and (damage := find_damage(before, [SHORTLIST_FILE])):
         raise ValueError(f"{damage}; delete {before / SHORTLIST_FILE}, run the same command again, and make the shortlist anew.")
     shutil.copyfile(before / SHORTLIST_FILE, folder / SHORTLIST_FILE)
-    if read_json(before / _SETTINGS).get("shortlist"):
-        _use_shortlist(folder)
+    settings = read_json(before / _SETTINGS)
+    _use_shortlist(folder, [name for name in SHORTLIST_USES if settings.get(name)])
 
 
-def _use_shortlist(folder: Path) -> None:
-    settings = folder / _SETTINGS
-    # Under this mark, transformers would drop the settings that are not its own
-    write_json(settings, {**read_json(settings), "_from_model_config": False, "shortlist": True})
+def _use_shortlist(folder: Path, settings: Sequence[str]) -> None:
+    if settings:
+        file = folder / _SETTINGS
+        # Under this mark, transformers would drop the settings that are not its own
+        write_json(file, {**read_json(file), "_from_model_config": False, **dict.fromkeys(settings, True)})
 
 
 def _control_ids(tokenizer: PreTrainedTokenizerBase) -> set[int]:

@@ -20,6 +20,7 @@ from ..modeling_vaswani import VaswaniForConditionalGeneration, VaswaniPreTraine
 from ..parallel_heads import heads_of
 from ..recipe import Recipe
 from ..run_folder import TRANSFER, RunFolder
+from ..shortlist import SHORTLIST_USES
 from ..tokenizer_identity import tokenizer_hash
 from ..translation.loading import check_tokenizer, load_checkpoint, load_encoder, local_folder
 from .fewer_layers import described, with_fewer_layers
@@ -115,7 +116,8 @@ def write_initial_model(recipe: Recipe, run: RunFolder, tokenizer: PreTrainedTok
             transfer = replace(transfer, heads_left_out=found)
         set_heads(model, wanted, recipe.training.seed, recipe.training.chained_heads)
         settings = vars(model.generation_config)
-        transfer = replace(transfer, shortlist_left_out=bool(settings.pop("shortlist", None)))
+        used = [settings.pop(name, None) for name in SHORTLIST_USES]
+        transfer = replace(transfer, shortlist_left_out=any(used))
         if wanted == 1 and "heads" in (settings.get("draft") or ""):
             settings.pop("draft")
     with atomic_folder(run.initial) as unfinished:
