@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import torch
 from torch import nn
 
-from .bare_layers import BareFeedForward, Unpadded, bare, hiding
+from .bare_layers import BareFeedForward, bare, hiding
 from .beam_search import best_tokens
 from .decoder_step import DecoderStep, Places, source_of
 from .layers import check_tokens
@@ -87,7 +87,7 @@ class BlockSteps:
                 cheaper = getattr(heads, "to_vocabulary", None)
                 likeliest = Likeliest(self.step.to_vocabulary if cheaper is None else bare(cheaper))
             chained = type(heads) is ChainedHeads
-            self.proposals = OneByOne(heads, likeliest, self.step, Unpadded(source, mask)) if chained else AllAtOnce(heads, likeliest)
+            self.proposals = OneByOne(heads, likeliest, self.step) if chained else AllAtOnce(heads, likeliest)
         self.prompts = prompts
         self.states = source.new_empty((0, 0))
 
@@ -165,13 +165,13 @@ class AllAtOnce:
 class OneByOne(BareFeedForward):
     """`ChainedHeads` without the cost of a module's calls; they must be as they were written."""
 
-    def __init__(self, heads: ChainedHeads, likeliest: Likeliest, step: DecoderStep, encoded: Unpadded) -> None:
-        """`step` has the embeddings."""
+    def __init__(self, heads: ChainedHeads, likeliest: Likeliest, step: DecoderStep) -> None:
+        """`step` has the embeddings and the encoded sources."""
         super().__init__(heads)
         self.tokens, self.likeliest = heads.heads, likeliest
         self.embeddings, self.scale = step.embeddings, step.scale
         self.join, self.join_norm = bare(heads.token_proj), bare(heads.token_layer_norm)
-        self.source = source_of(heads.encoder_attn, encoded)
+        self.source = source_of(heads.encoder_attn, step.encoded)
         self.cross_norm = bare(heads.encoder_attn_layer_norm)
 
     def __call__(self, states: torch.Tensor, newest: Sequence[int]) -> list[list[int]]:

@@ -46,8 +46,8 @@ class DecoderStep:
         self.decoder = decoder
         self.embeddings = bare(self.decoder.embed_tokens)
         self.scale = self.decoder.config.d_model**0.5 if self.decoder.config.scale_embedding else 1.0
-        encoded = Unpadded(source, source_mask)
-        self.layers = [LayerStep(cast(VaswaniDecoderLayer, layer), encoded) for layer in self.decoder.layers]
+        self.encoded = Unpadded(source, source_mask)
+        self.layers = [LayerStep(cast(VaswaniDecoderLayer, layer), self.encoded) for layer in self.decoder.layers]
         self.to_vocabulary, self.offset = less_offset(to_vocabulary)
         if chosen is not None:
             self.to_vocabulary = rows_of(to_vocabulary, chosen)
