@@ -33,15 +33,9 @@ from vaswani_transformer.translation.loading import folder_sha256, load_checkpoi
 
 Batch = dict[str, torch.Tensor]
 PLAIN = "none"
-TITLES = {
-    PLAIN: "plain greedy",
-    "heads": "heads",
-    "heads, shortlist": "heads, within the shortlist",
-    "source": "source",
-    "source+heads": "source, else heads",
-    "source+heads, shortlist": "source, else heads within the shortlist",
-}
-"""What `search_of` understands, and what the table calls it."""
+TITLES = {PLAIN: "plain greedy", "heads": "heads", "source": "source", "source+heads": "source, else heads"}
+WITHIN = ", shortlist"
+"""Ends the names of drafts whose heads propose within the shortlist."""
 
 
 @contextmanager
@@ -70,9 +64,30 @@ def batches_of(tokenizer: Any, sentences: Sequence[str], size: int) -> list[Batc
 
 
 def search_of(draft: str) -> dict[str, Any]:
-    """The settings of `generate` for a kind of draft."""
-    who, _, within = draft.partition(", ")
-    return {"num_beams": 1, "draft": who, "draft_shortlist": bool(within)}
+    """The settings of `generate` for a draft such as "heads", "heads, 3 tokens" or "source+heads, 3 tokens, shortlist"."""
+    who, *details = draft.removesuffix(WITHIN).split(", ")
+    tokens = int(details[0].split()[0]) if details else None
+    return {"num_beams": 1, "draft": who, "draft_shortlist": draft.endswith(WITHIN), "draft_tokens": tokens}
+
+
+def title_of(draft: str) -> str:
+    """What a table calls such a draft."""
+    who, *details = draft.split(", ")
+    return ", ".join([TITLES[who], *details])
+
+
+def drafts_for(model: Any, tokens: Sequence[int]) -> list[str]:
+    """Plain greedy search and all drafts that `model` can make, those of heads with as many `tokens` as asked, or with its own number."""
+    endings = [f", {number} tokens" for number in tokens] or [""]
+    if (Path(model.name_or_path) / SHORTLIST_FILE).is_file():
+        endings = [ending + within for ending in endings for within in ("", WITHIN)]
+    drafts = []
+    for who in TITLES:
+        if "heads" not in who:
+            drafts.append(who)
+        elif model.parallel_heads is not None:
+            drafts += [who + ending for ending in endings]
+    return drafts
 
 
 def translated(model: Any, batches: Sequence[Batch], draft: str) -> list[list[int]]:
@@ -106,9 +121,7 @@ def effect(model: Any, batches: Sequence[Batch], draft: str, plain: Sequence[Seq
 
 def measured(model: Any, tokenizer: Any, sentences: Sequence[str], size: int, a: argparse.Namespace) -> list[Row]:
     """One row for each kind of draft that the model has."""
-    has_shortlist = (Path(model.name_or_path) / SHORTLIST_FILE).is_file()
-    lacks = (["heads"] if model.parallel_heads is None else []) + (["shortlist"] if not has_shortlist else [])
-    drafts = [draft for draft in TITLES if not any(part in draft for part in lacks)]
+    drafts = drafts_for(model, a.draft_tokens)
     every = batches_of(tokenizer, sentences, size)
     chosen = spread_evenly(len(sentences), a.sentences or len(sentences))
     timed = batches_of(tokenizer, [sentences[number] for number in chosen], size)
@@ -141,7 +154,7 @@ def benchmark_parallel(a: argparse.Namespace) -> Results:
         FileNotFoundError: there is no such model or file.
         ValueError: a number is below 1, the file is empty, or weights cannot be packed so here.
     """
-    if min([a.sentences or 1, a.repeats, a.threads, *a.batch_sizes]) < 1:
+    if min([a.sentences or 1, a.repeats, a.threads, *a.batch_sizes, *a.draft_tokens]) < 1:
         raise ValueError("Give numbers of 1 or more.")
     with open_bytes(Path(a.source)) as lines:
         sentences = [text for line in lines if (text := line.decode("utf-8").strip())]
@@ -173,7 +186,7 @@ def table(results: Results) -> str:
         (
             row["type"],
             str(row["batch_size"]),
-            TITLES[row["draft"]],
+            title_of(row["draft"]),
             f"{row['block']:.2f}",
             f"{row['passes']:,}",
             f"{row['sentences_per_cpu_second']:.1f}",
@@ -194,6 +207,7 @@ def parse() -> argparse.Namespace:
     add("--sentences", type=int, help="how many to time, evenly spaced (default: all); all are compared")
     add("--types", nargs="+", choices=get_args(WeightType), default=["float32", "bfloat16"])
     add("--batch-sizes", type=int, nargs="+", default=[1, 32])
+    add("--draft-tokens", type=int, nargs="+", default=[], help="how many tokens heads propose a step (default: the model's number)")
     add("--repeats", type=int, default=5)
     add("--threads", type=int, default=1)
     add("--output", type=Path, default=Path("runs/parallel_benchmark"))

@@ -189,6 +189,36 @@ def test_chained_heads_as_functions_propose_what_the_module_proposes(sources: li
             torch.testing.assert_close(chosen, scores.amax(1, keepdim=True), rtol=0, atol=1e-12)  # two tokens may have one score
 
 
+@pytest.mark.parametrize("chained", [False, True])
+def test_heads_propose_as_many_tokens_as_they_are_asked_for(monkeypatch: pytest.MonkeyPatch, chained: bool) -> None:
+    model, given = build_model(2, parallel_heads=4, chained_heads=chained), padded(SOURCES)
+    arguments = {"encoder_outputs": (model.get_encoder()(**given)[0],), "attention_mask": given["attention_mask"]}
+    prompts, newest = torch.full((len(SOURCES), 1), BOS), [3 + sentence % 5 for sentence in range(len(SOURCES))]
+    proposed = {}
+    for tokens in (None, 1, 2, 3, 7 if chained else 3):
+        steps = BlockSteps(model, prompts, arguments, None, tokens)
+        with torch.no_grad():
+            steps.first()
+            proposed[tokens or 3] = steps.guesses([0] * len(SOURCES), newest)
+    longest = proposed[max(proposed)]
+    for tokens, drafts in proposed.items():
+        assert drafts == [draft[:tokens] for draft in longest] and all(len(draft) == tokens for draft in drafts)
+    asked: list[int | None] = []
+    begin = BlockSteps.__init__
+    monkeypatch.setattr(BlockSteps, "__init__", lambda self, *given: asked.append(given[4]) or begin(self, *given))
+    for tokens in (1, 2, 7 if chained else 3):
+        model.generation_config.update(draft_tokens=tokens, allow_custom_entries=True)
+        assert_same(model, SOURCES, "heads", max_new_tokens=9)
+        assert_same(model, SOURCES, "source+heads", max_new_tokens=9)
+        assert asked == [tokens, tokens]
+        asked.clear()
+
+
+def test_heads_that_propose_all_at_once_have_no_more() -> None:
+    with pytest.raises(ValueError, match="draft_tokens is 3, and this model's heads propose 2 at once; ask for at most as many"):
+        model_with_heads(2).generate(**padded(SOURCES), draft="heads", draft_tokens=3)
+
+
 def listing(allowed: Sequence[int]) -> Shortlist:
     """A shortlist that has these tokens for every source token, of the 11 that the models here know."""
     return Shortlist(torch.tensor([list(allowed)] * 11), torch.tensor([EOS]), 11)
@@ -363,8 +393,9 @@ def test_the_checkpoints_own_setting_is_for_greedy_search(monkeypatch: pytest.Mo
         ({"draft": "source", "num_beams": 2}, "here num_beams is 2; pass num_beams=1"),
         ({"draft": "source", "do_sample": True}, "here do_sample is True"),
         ({"draft_shortlist": "yes"}, "draft_shortlist is 'yes'; it is True for parallel heads"),
-        ({"draft_shortlist": True}, 'which tokens parallel heads propose; pass draft="heads" with it'),
-        ({"draft_shortlist": True, "draft": "source"}, 'which tokens parallel heads propose; pass draft="heads" with it'),
+        ({"draft_shortlist": True}, 'draft_shortlist=True is for what parallel heads propose; pass draft="heads" with it'),
+        ({"draft_tokens": 2, "draft": "source"}, 'draft_tokens=2 is for what parallel heads propose; pass draft="heads" with it'),
+        ({"draft_tokens": 0}, "`draft_tokens` is 0; it must be a whole number from 1"),
     ],
 )
 def test_drafts_that_cannot_be_are_refused(search: dict[str, Any], message: str) -> None:

@@ -62,7 +62,14 @@ class BlockStep(DecoderStep):
 class BlockSteps:
     """What a search with drafts asks of a model."""
 
-    def __init__(self, model: Any, prompts: torch.Tensor, model_kwargs: dict[str, Any], proposable: torch.Tensor | None = None) -> None:
+    def __init__(
+        self,
+        model: Any,
+        prompts: torch.Tensor,
+        model_kwargs: dict[str, Any],
+        proposable: torch.Tensor | None = None,
+        tokens: int | None = None,
+    ) -> None:
         """Begin.
 
         Args:
@@ -70,6 +77,7 @@ class BlockSteps:
             prompts: `[B, P]`.
             model_kwargs: what `generate` prepared.
             proposable: `[n]`, the only tokens that parallel heads propose; all, unless given.
+            tokens: how many they propose in a step, k - 1 unless given; heads that propose all at once have no more.
         """
         source, mask = model_kwargs["encoder_outputs"][0], model_kwargs.get("attention_mask")
         decoder = model.get_decoder()
@@ -87,7 +95,8 @@ class BlockSteps:
                 cheaper = getattr(heads, "to_vocabulary", None)
                 likeliest = Likeliest(self.step.to_vocabulary if cheaper is None else bare(cheaper))
             chained = type(heads) is ChainedHeads
-            self.proposals = OneByOne(heads, likeliest, self.step) if chained else AllAtOnce(heads, likeliest)
+            tokens = tokens or model.config.parallel_heads - 1
+            self.proposals = OneByOne(heads, likeliest, tokens, self.step) if chained else AllAtOnce(heads, likeliest, tokens)
         self.prompts = prompts
         self.states = source.new_empty((0, 0))
 
@@ -148,13 +157,13 @@ class Proposals(Protocol):
 class AllAtOnce:
     """`ParallelHeads`, which propose from the state alone."""
 
-    def __init__(self, heads: nn.Module, likeliest: Likeliest) -> None:
+    def __init__(self, heads: nn.Module, likeliest: Likeliest, tokens: int) -> None:
         self.heads: Function = bare_heads(heads) if type(heads) is ParallelHeads else heads
-        self.likeliest = likeliest
+        self.likeliest, self.tokens = likeliest, tokens
 
     def __call__(self, states: torch.Tensor, newest: Sequence[int]) -> list[list[int]]:
         """See `Proposals`."""
-        ahead = self.heads(states)
+        ahead = self.heads(states)[:, : self.tokens]
         _, tokens = self.likeliest(ahead.flatten(0, 1))
         return [tokens[first : first + ahead.shape[1]] for first in range(0, len(tokens), ahead.shape[1])]
 
@@ -165,10 +174,10 @@ class AllAtOnce:
 class OneByOne(BareFeedForward):
     """`ChainedHeads` without the cost of a module's calls; they must be as they were written."""
 
-    def __init__(self, heads: ChainedHeads, likeliest: Likeliest, step: DecoderStep) -> None:
+    def __init__(self, heads: ChainedHeads, likeliest: Likeliest, tokens: int, step: DecoderStep) -> None:
         """`step` has the embeddings and the encoded sources."""
         super().__init__(heads)
-        self.tokens, self.likeliest = heads.heads, likeliest
+        self.tokens, self.likeliest = tokens, likeliest
         self.embeddings, self.scale = step.embeddings, step.scale
         self.join, self.join_norm = bare(heads.token_proj), bare(heads.token_layer_norm)
         self.source = source_of(heads.encoder_attn, step.encoded)

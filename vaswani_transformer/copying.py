@@ -152,7 +152,8 @@ class _Repair:
         chosen = torch.tensor(rows, device=self.sequences.device)
         given = {name: value[chosen] if isinstance(value, torch.Tensor) else value for name, value in self.inputs.items()}
         # This search looks for rare tokens, so within the whole vocabulary; and a draft or an early stop is for other searches.
-        others = {"return_dict_in_generate": False, "draft": "none", "draft_shortlist": False, "shortlist": False, "early_stopping": False}
+        drafts = {"draft": "none", "draft_shortlist": False, "draft_tokens": None}
+        others = {"return_dict_in_generate": False, **drafts, "shortlist": False, "early_stopping": False}
         # Looking for drafts in the prompt is for greedy search as well
         settings = _changed(self.settings, num_beams=search.rows, prompt_lookup_num_tokens=None, **others)
         settings |= {name: settings[name][chosen] for name in _OF_PROMPTS if settings.get(name) is not None}

@@ -7,7 +7,7 @@ Shapes: B sentences, K hypotheses a sentence (`num_beams`).
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -35,7 +35,7 @@ from .copied_items import wanted_classes
 from .drafts import Drafter, HeadDrafts, SourceDrafts
 from .encoder_pass import encode
 from .kept_settings import KeptSettings, key_of
-from .search_settings import check_numbers, check_token_ids
+from .search_settings import check_numbers, check_token_ids, check_whole_number
 from .shortlist import SHORTLIST_FILE, SHORTLIST_USES, Choice, Shortlist, shortlist_of
 from .stepping import UNDERSTOOD, DecoderSteps, can_step, closed, runs_bare, steps_of
 
@@ -43,6 +43,9 @@ logger = logging.get_logger(__name__)
 
 DRAFTS = ("none", "heads", "source", "source+heads")
 """Who drafts the next tokens of a greedy search."""
+
+OF_HEADS = ("draft_shortlist", "draft_tokens")
+"""Settings of drafts by parallel heads alone."""
 
 PREDICTABLE_PROCESSORS = (
     logits_process.ForcedBOSTokenLogitsProcessor,
@@ -81,7 +84,7 @@ def arguments_of(method: Callable[..., Any]) -> frozenset[str]:
 
 
 class PaperSearch(GenerationMixin):
-    """Gives `generate` `length_penalty_type="gnmt"`, `extra_length`, `draft`, `draft_shortlist` and `shortlist`."""
+    """Gives `generate` `length_penalty_type="gnmt"`, `extra_length`, `shortlist`, `draft`, `draft_shortlist` and `draft_tokens`."""
 
     shortlist: Shortlist | None = None
     """What `shortlist` and `draft_shortlist` ask for; read from the model's folder when it is first needed."""
@@ -111,8 +114,8 @@ class PaperSearch(GenerationMixin):
     ) -> tuple[GenerationConfig, dict[str, Any]]:
         """Accept our own settings, which a `GenerationConfig` has only if the checkpoint has them."""
         prepared, model_kwargs = self._prepared(generation_config, kwargs)
-        asked = [model_kwargs.get(name) or getattr(generation_config, name, None) for name in ("draft", "draft_shortlist")]
-        for name in ("length_penalty_type", "extra_length", "draft", "draft_shortlist", "shortlist", "copy_items"):
+        asked = {name: model_kwargs.get(name) or getattr(generation_config, name, None) for name in ("draft", *OF_HEADS)}
+        for name in ("length_penalty_type", "extra_length", "draft", *OF_HEADS, "shortlist", "copy_items"):
             setattr(prepared, name, model_kwargs.pop(name, getattr(prepared, name, None)))
         check_numbers(vars(prepared))
         check_token_ids(vars(prepared), self.config.decoder_entries)
@@ -122,7 +125,7 @@ class PaperSearch(GenerationMixin):
                 "PyTorch's flex attention fails on a CPU in a search of several hypotheses; load the model with "
                 'attn_implementation="sdpa", or pass num_beams=1.'
             )
-        check_draft(prepared, self, *asked)
+        check_draft(prepared, self, asked)
         if wanted_classes(prepared.copy_items):
             logger.warning_once(
                 "`generate` sees tokens and not text, so `copy_items` is without effect here; translate with the pipeline or `vaswani "
@@ -271,7 +274,8 @@ class PaperSearch(GenerationMixin):
             drafter = drafter_of(generation_config)
             found_by = limits.tolist(), generation_config, streamer, forced_end
             if drafter is not None:
-                block_steps = BlockSteps(self, input_ids, kwargs, proposable(self, generation_config, kwargs.get("attention_mask")))
+                listed = proposable(self, generation_config, kwargs.get("attention_mask"))
+                block_steps = BlockSteps(self, input_ids, kwargs, listed, generation_config.draft_tokens)
                 return BlockwiseSearch(block_steps, drafter, input_ids, in_place(processors), *found_by).run()
             processors, earliest = without_shortest_lengths(processors, input_ids.shape[1])
             steps = DecoderSteps(self, input_ids, kwargs, 1, choice, whole=choice is None or bool(processors))
@@ -380,14 +384,13 @@ def check_search_settings(config: GenerationConfig) -> None:
             )
 
 
-def check_draft(config: GenerationConfig, model: Any, asked: str | None, asked_shortlist: bool | None) -> None:
+def check_draft(config: GenerationConfig, model: Any, asked: Mapping[str, Any]) -> None:
     """Refuse drafts that this search, or this model, cannot make; of those that the checkpoint stores, leave out what it cannot.
 
     Args:
         config: the settings of a search.
         model: whose.
-        asked: the draft that the caller names, rather than the checkpoint, whose setting is for greedy search only.
-        asked_shortlist: the caller's `draft_shortlist`.
+        asked: `draft` and the settings `OF_HEADS` that the caller names, rather than the checkpoint, whose own are for greedy search only.
 
     Raises:
         ValueError: the setting is unknown, or the caller asks for what cannot be.
@@ -395,12 +398,14 @@ def check_draft(config: GenerationConfig, model: Any, asked: str | None, asked_s
     draft = config.draft
     if draft not in (None, *DRAFTS):
         raise ValueError(f"draft is {draft!r}; choose one of {', '.join(DRAFTS)}.")
-    if asked_shortlist and "heads" not in (draft or ""):
-        raise ValueError('draft_shortlist=True says which tokens parallel heads propose; pass draft="heads" with it, or leave it out.')
+    check_whole_number("draft_tokens", config.draft_tokens, 1)
+    for name in OF_HEADS:
+        if asked[name] and "heads" not in (draft or ""):
+            raise ValueError(f'{name}={asked[name]} is for what parallel heads propose; pass draft="heads" with it, or leave it out.')
     if draft in (None, "none"):
         return
     has_heads, can_copy = getattr(model, "parallel_heads", None) is not None, model.config.target_vocab_size is None
-    if not (asked or asked_shortlist):
+    if not any(asked.values()):
         possible = {"source": can_copy, "heads": has_heads}
         config.draft = "+".join(name for name in draft.split("+") if possible[name]) or "none"
         return
@@ -415,6 +420,11 @@ def check_draft(config: GenerationConfig, model: Any, asked: str | None, asked_s
         raise ValueError(
             f"draft={draft!r} needs parallel heads, and this model has none; train them (`parallel_heads` in a recipe), or pass "
             'draft="source".'
+        )
+    if "heads" in draft and not model.config.chained_heads and (config.draft_tokens or 1) >= model.config.parallel_heads:
+        raise ValueError(
+            f"draft_tokens is {config.draft_tokens}, and this model's heads propose {model.config.parallel_heads - 1} at once; ask for at "
+            "most as many. Only chained heads go on."
         )
     if "source" in draft and not can_copy:
         raise ValueError(

@@ -389,7 +389,7 @@ class SearchSettings:
     source, until the translation has it; a list names the classes of `copied_items.CLASSES`.
 
     `draft` says what proposes several tokens a step in greedy searches, which find the same words sooner where proposals are often right:
-    the model's parallel `heads`, the `source`, or both.
+    the model's parallel `heads`, the `source`, or both. Of heads, `draft_tokens` are proposed a step, `parallel_heads - 1` unless set.
     """
 
     num_beams: int = PAPER_SEARCH["num_beams"]
@@ -398,12 +398,15 @@ class SearchSettings:
     extra_length: int = PAPER_SEARCH["extra_length"]
     copy_items: bool | tuple[str, ...] = False
     draft: Literal["heads", "source", "source+heads"] | None = None
+    draft_tokens: int | None = None
 
     def __post_init__(self) -> None:
-        require_at_least(self, 1, "num_beams")
+        require_at_least(self, 1, "num_beams", "draft_tokens")
         require_at_least(self, 0, "extra_length")
         if self.num_beams == 1 and self.length_penalty != 1:
             raise ValueError("`search.length_penalty` compares translations, and with `num_beams: 1` there is only one; set it to 1.0.")
+        if self.draft_tokens and "heads" not in (self.draft or ""):
+            raise ValueError("`search.draft_tokens` is for what heads propose; set `search.draft: heads`, or leave it out.")
         wanted_classes(self.copy_items)
 
 
@@ -693,6 +696,11 @@ class Recipe:
             raise ValueError("`training.chained_heads` says of which kind `training.parallel_heads` are; set both there.")
         if not heads and "heads" in (self.search.draft or ""):
             raise ValueError(f"`search.draft: {self.search.draft}` needs heads; set `training.parallel_heads`, or leave it out.")
+        if not self.training.chained_heads and (self.search.draft_tokens or 1) >= max(self.training.parallel_heads, 2):
+            raise ValueError(
+                f"`search.draft_tokens` is {self.search.draft_tokens}, and heads for `training.parallel_heads: "
+                f"{self.training.parallel_heads}` propose one less; set it lower."
+            )
         if heads and self.init_from is None:
             raise ValueError("`training.parallel_heads` are for a model that translates already; name it in `init_from`.")
         if heads and tuning.lora is not None:

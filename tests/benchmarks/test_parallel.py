@@ -8,7 +8,7 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from benchmarks.parallel import benchmark_parallel, table
+from benchmarks.parallel import benchmark_parallel, search_of, table
 from benchmarks.translation.measurement import ParallelFiles
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 from vaswani_transformer.data.shortlisting import save_shortlist
@@ -33,7 +33,7 @@ def folder(tokenizer: PreTrainedTokenizerBase, tmp_path_factory: pytest.TempPath
 
 
 def settings(folder: Path, source: str, output: Path, **changes: object) -> Namespace:
-    chosen = {"sentences": 2, "types": ["float32"], "batch_sizes": [1, 3], "repeats": 1, "threads": 1, **changes}
+    chosen = {"sentences": 2, "types": ["float32"], "batch_sizes": [1, 3], "draft_tokens": [], "repeats": 1, "threads": 1, **changes}
     return Namespace(model=str(folder), source=source, output=output, **chosen)
 
 
@@ -57,12 +57,16 @@ def test_heads_propose_within_a_shortlist_where_there_is_one(
     own = shutil.copytree(folder, tmp_path / "model")
     ids = torch.arange(len(tokenizer))
     save_shortlist(own, Shortlist(ids.unsqueeze(-1), ids[:3], len(ids), {"tokenizer": tokenizer_hash(tokenizer)}))
-    results = benchmark_parallel(settings(own, files.source, tmp_path, batch_sizes=[1]))
+    results = benchmark_parallel(settings(own, files.source, tmp_path, batch_sizes=[1], draft_tokens=[1, 2]))
+    kinds = ["1 tokens", "1 tokens, shortlist", "2 tokens", "2 tokens, shortlist"]
     assert [row["draft"] for row in results["rows"]] == [
-        "none", "heads", "heads, shortlist", "source", "source+heads", "source+heads, shortlist",
+        "none", *(f"heads, {kind}" for kind in kinds), "source", *(f"source+heads, {kind}" for kind in kinds),
     ]  # fmt: skip
     assert all(row["same"] == row["compared"] == 6 for row in results["rows"])
-    assert "| float32 | 1 | heads, within the shortlist |" in table(results)
+    assert "| float32 | 1 | source, else heads, 2 tokens, shortlist |" in table(results)
+    assert search_of("source+heads, 2 tokens, shortlist") == {
+        "num_beams": 1, "draft": "source+heads", "draft_shortlist": True, "draft_tokens": 2,
+    }  # fmt: skip
 
 
 def test_impossible_numbers_and_empty_files_are_refused(folder: Path, files: ParallelFiles, tmp_path: Path) -> None:

@@ -89,10 +89,10 @@ def test_an_export_leaves_out_drafts_which_change_no_translation(engine: str, sa
         pytest.importorskip("ctranslate2", reason="the extra `ctranslate2` is not installed")
     folder, _ = saved()
     settings = json.loads((folder / "generation_config.json").read_text())
-    (folder / "generation_config.json").write_text(json.dumps({**settings, "draft": "source", "draft_shortlist": True}))
+    (folder / "generation_config.json").write_text(json.dumps({**settings, "draft": "source", "draft_shortlist": True, "draft_tokens": 2}))
     vaswani("export", folder, tmp_path / "out", "--to", engine)
     written = json.loads((tmp_path / "out" / "generation_config.json").read_text())
-    assert not {"draft", "draft_shortlist"} & written.keys() and written["num_beams"] == settings["num_beams"]
+    assert not {"draft", "draft_shortlist", "draft_tokens"} & written.keys() and written["num_beams"] == settings["num_beams"]
 
 
 def test_the_command_answers_mistakes_in_one_line(saved: Saved, tmp_path: Path) -> None:

@@ -171,7 +171,9 @@ def test_search_settings_of_what_the_new_model_lacks_are_left_out(
 ) -> None:
     """A list for the searches of the old model, and drafts of heads that this training leaves out."""
     model = _model(old, parallel_heads=2)
-    model.generation_config.update(shortlist=True, draft="heads", draft_shortlist=True, num_beams=3, allow_custom_entries=True)
+    model.generation_config.update(
+        shortlist=True, draft="heads", draft_shortlist=True, draft_tokens=1, num_beams=3, allow_custom_entries=True
+    )
     model.shortlist = Shortlist(torch.full((len(old), 1), 5), torch.tensor([2]), len(old), {"tokenizer": tokenizer_hash(old)})
     model.save_pretrained(tmp_path / "origin")
     old.save_pretrained(tmp_path / "origin")
@@ -179,6 +181,6 @@ def test_search_settings_of_what_the_new_model_lacks_are_left_out(
     transfer = write_initial_model(recipe, run, old)
     assert "Its shortlist is left out" in str(transfer) and "Its parallel heads are left out" in str(transfer)
     found = read_json(run.initial / "generation_config.json")
-    assert found["num_beams"] == 3 and not {"shortlist", "draft", "draft_shortlist"} & found.keys()
+    assert found["num_beams"] == 3 and not {"shortlist", "draft", "draft_shortlist", "draft_tokens"} & found.keys()
     started = VaswaniForConditionalGeneration.from_pretrained(run.initial)
     assert started.generate(torch.tensor([[5, 2]])).shape[0] == 1

@@ -225,6 +225,12 @@ FROM_ANOTHER = {"init_from": "x", "model": {}, "tokenizer": {"method": "keep"}}
         ({"model": {"chained_heads": True}}, {}, r"`training\.chained_heads` says of which kind"),
         (FROM_ANOTHER, {"chained_heads": True}, r"`training\.parallel_heads` are; set both there"),
         ({"search": {"num_beams": 1, "length_penalty": 1.0, "draft": "heads"}}, {}, r"`search\.draft: heads` needs heads; set"),
+        ({"search": {"draft": "source", "draft_tokens": 2}}, {}, r"`search\.draft_tokens` is for what heads propose; set"),
+        (
+            {**FROM_ANOTHER, "search": {"draft": "heads", "draft_tokens": 4}},
+            {"parallel_heads": 4},
+            r"`search\.draft_tokens` is 4, and heads for `training\.parallel_heads: 4` propose one less; set it lower",
+        ),
         ({**FROM_ANOTHER, **FROZEN}, {}, r"leaves nothing to train without heads"),
         (
             {**FROM_ANOTHER, **FROZEN},

@@ -211,7 +211,7 @@ def _search_settings(original: Original) -> dict[str, Any]:
     if own.pop("length_penalty_type", None) == "gnmt":
         penalty *= GNMT_AS_POWER
     own.pop("extra_length", None)
-    for name in ("copy_items", "draft", "draft_shortlist", "shortlist"):
+    for name in ("copy_items", "draft", "draft_shortlist", "draft_tokens", "shortlist"):
         own.pop(name, None)
     own.pop("_from_model_config", None)
     if own.get("max_new_tokens") is None:

@@ -42,7 +42,7 @@ class Original:
     def save_search_settings(self, folder: Path) -> None:
         """Write generation_config.json."""
         settings = copy.deepcopy(self.model.generation_config)
-        for name in ("draft", "draft_shortlist"):  # which change no translation, and are for our own search
+        for name in ("draft", "draft_shortlist", "draft_tokens"):  # which change no translation, and are for our own search
             vars(settings).pop(name, None)
         # Under this mark, reading the file would drop the settings that are not Hugging Face's.
         settings._from_model_config = False

@@ -101,7 +101,7 @@ def set_search(model: PreTrainedModel, search: SearchSettings) -> None:
     """Make the recipe's search the model's default, so that every checkpoint carries it in `generation_config.json`."""
     for name, value in dataclasses.asdict(search).items():
         setattr(model.generation_config, name, value)
-    for name in ("copy_items", "draft"):
+    for name in ("copy_items", "draft", "draft_tokens"):
         if not getattr(search, name):
             delattr(model.generation_config, name)  # other programs need not know the name
 

@@ -119,7 +119,8 @@ def write_initial_model(recipe: Recipe, run: RunFolder, tokenizer: PreTrainedTok
         used = [settings.pop(name, None) for name in SHORTLIST_USES]
         transfer = replace(transfer, shortlist_left_out=any(used))
         if wanted == 1 and "heads" in (settings.get("draft") or ""):
-            settings.pop("draft")
+            for name in ("draft", "draft_tokens"):
+                settings.pop(name, None)
     with atomic_folder(run.initial) as unfinished:
         model.save_pretrained(unfinished)
         tokenizer.save_pretrained(unfinished)
