@@ -154,10 +154,10 @@ def test_only_scores_on_the_way_must_be_numbers() -> None:
     for draft in ("heads", "source"):
         with pytest.raises(ValueError, match=r"scores for the next token are not numbers \(NaN\)"):
             model.generate(**padded(SOURCES), max_new_tokens=4, draft=draft)
-    choices = Choices([1, 0], [2.0, float("nan")], 2)
-    assert choices([0], 0) == [1]
+    choices = Choices(torch.tensor([[[0.0, 2.0], [torch.nan, 1.0]]]))
+    assert choices.token(0, 0) == 1
     with pytest.raises(ValueError, match="not numbers"):
-        choices([0], 1)
+        choices.token(0, 1)
 
 
 def test_heads_as_functions_propose_what_the_module_proposes() -> None:

@@ -14,9 +14,9 @@ from .bare_layers import BareFeedForward, bare, hiding
 from .beam_search import best_tokens
 from .decoder_step import DecoderStep, Places, source_of
 from .layers import check_tokens
-from .packing import Function, PackedLinear
+from .packing import Function
 from .parallel_heads import ChainedHeads, ParallelHeads
-from .selected_rows import FEW_VECTORS, Likeliest, rows_of
+from .selected_rows import rows_of
 
 
 class BlockStep(DecoderStep):
@@ -86,44 +86,33 @@ class BlockSteps:
         self.offset = self.step.offset
         """By how much every score is below the model's logit."""
         heads = getattr(model, "parallel_heads", None)
-        # Packed heads have a cheaper map of their own.
-        cheaper: Any = getattr(heads, "to_vocabulary", None)
-        is_near = type(cheaper) is PackedLinear and cheaper.apart is not None
-        self.few = Likeliest(model.get_output_embeddings(), cheaper) if is_near else None
         self.proposals: Proposals | None = None
         if heads is not None:
             if proposable is not None:
-                likeliest = Proposable(rows_of(model.get_output_embeddings(), proposable), proposable)
+                likeliest = Likeliest(rows_of(model.get_output_embeddings(), proposable), proposable)
             else:
-                likeliest = Proposable(self.step.to_vocabulary if cheaper is None else bare(cheaper))
+                # Packed heads have a cheaper map of their own.
+                cheaper = getattr(heads, "to_vocabulary", None)
+                likeliest = Likeliest(self.step.to_vocabulary if cheaper is None else bare(cheaper))
             chained = type(heads) is ChainedHeads
             tokens = tokens or model.config.parallel_heads - 1
             self.proposals = OneByOne(heads, likeliest, tokens, self.step) if chained else AllAtOnce(heads, likeliest, tokens)
         self.prompts = prompts
-        self.states = self.passed = source.new_empty((0, 0))
-        """Those `[B, T, D]` whose scores are wanted, and all of the last pass, which were computed together."""
+        self.states = source.new_empty((0, 0))
 
-    def first(self) -> None:
-        """Pass the prompt through the decoder; `states` `[B, 1, D]` is then that of its last token."""
+    def first(self) -> torch.Tensor:
+        """Unnormalised scores `[B, 1, V]` of the token after the prompt."""
         states = self.step.block(self.prompts, [0] * len(self.prompts))
-        self.passed = states.view(*self.prompts.shape, -1)
-        self.states = self.passed[:, -1:]
+        shape = *self.prompts.shape, -1
+        self.states = states.view(shape)[:, -1:]
+        return self.step.to_vocabulary(states).view(shape)[:, -1:]
 
-    def next(self, tokens: Sequence[Sequence[int]], lengths: Sequence[int]) -> None:
-        """Pass `tokens` through the decoder, of which B sentences have T; those before them are the first `lengths` of each."""
+    def next(self, tokens: Sequence[Sequence[int]], lengths: Sequence[int]) -> torch.Tensor:
+        """Scores `[B, T, V]` after each of `tokens`, of which B sentences have T; those before them are the first `lengths` of each."""
         states = self.step.block(torch.tensor(tokens, device=self.prompts.device), lengths)
-        self.states = self.passed = states.view(len(tokens), len(tokens[0]), -1)
-
-    def scores(self) -> torch.Tensor:
-        """Unnormalised scores `[B, T, V]` of the token after each of `states`."""
-        scores = self.step.to_vocabulary(self.passed.flatten(0, 1))
-        return scores.view(*self.passed.shape[:2], -1)[:, -self.states.shape[1] :]
-
-    def likeliest(self) -> tuple[list[int], list[float]]:
-        """The token with the largest score after each of `states`, and that score, row by row of each sentence."""
-        if self.few is not None and 1 < self.passed.shape[:2].numel() <= FEW_VECTORS:
-            return self.few(self.states.flatten(0, 1))
-        return best_tokens(self.scores().flatten(0, 1))[1:]
+        shape = len(tokens), len(tokens[0]), -1
+        self.states = states.view(shape)
+        return self.step.to_vocabulary(states).view(shape)
 
     def guesses(self, rows: Sequence[int], newest: Sequence[int]) -> list[list[int]]:
         """What the parallel heads expect behind the `newest` token of each sentence, which row `rows[b]` of its last block has scored."""
@@ -139,8 +128,8 @@ class BlockSteps:
             self.proposals.keep(sentences)
 
 
-class Proposable:
-    """The likeliest token after each of some states, of those that may be proposed."""
+class Likeliest:
+    """The likeliest token after each of some states."""
 
     def __init__(self, scores: Function, columns: torch.Tensor | None = None) -> None:
         """`scores` makes `[R, n]` of states `[R, D]`, for the tokens `columns` `[n]`, or for the whole vocabulary."""
@@ -168,7 +157,7 @@ class Proposals(Protocol):
 class AllAtOnce:
     """`ParallelHeads`, which propose from the state alone."""
 
-    def __init__(self, heads: nn.Module, likeliest: Proposable, tokens: int) -> None:
+    def __init__(self, heads: nn.Module, likeliest: Likeliest, tokens: int) -> None:
         self.heads: Function = bare_heads(heads) if type(heads) is ParallelHeads else heads
         self.likeliest, self.tokens = likeliest, tokens
 
@@ -185,7 +174,7 @@ class AllAtOnce:
 class OneByOne(BareFeedForward):
     """`ChainedHeads` without the cost of a module's calls; they must be as they were written."""
 
-    def __init__(self, heads: ChainedHeads, likeliest: Proposable, tokens: int, step: DecoderStep) -> None:
+    def __init__(self, heads: ChainedHeads, likeliest: Likeliest, tokens: int, step: DecoderStep) -> None:
         """`step` has the embeddings and the encoded sources."""
         super().__init__(heads)
         self.tokens, self.likeliest = tokens, likeliest

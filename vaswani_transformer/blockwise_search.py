@@ -7,14 +7,13 @@ Shapes: B sentences still searched, T tokens of each in a pass (the newest one a
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from transformers import GenerationConfig, LogitsProcessorList
 
-from .beam_search import behind, end_tokens_of, filled, likeliest, padding_of, refuse_nan
+from .beam_search import behind, best_tokens, end_tokens_of, filled, likeliest, padding_of, refuse_nan
 from .block_steps import BlockSteps
 from .drafts import Drafter
 from .stepping import closed, closed_up
@@ -54,9 +53,9 @@ class BlockwiseSearch:
         return behind(self.prompts, self.found, self.config)
 
     def _search(self) -> None:
-        self.steps.first()
+        scores = self.steps.first()
         while True:
-            rows, staying = self._accept()
+            rows, staying = self._accept(scores)
             if self.streamer is not None:
                 self._stream([self.searched[place] for place in staying])
             if not staying:
@@ -70,25 +69,23 @@ class BlockwiseSearch:
             width = 1 + max(map(len, self.drafts))
             blocks = [[self.found[sentence][-1], *draft] for sentence, draft in zip(self.searched, self.drafts, strict=True)]
             lengths = [self.prompts.shape[1] + len(self.found[sentence]) - 1 for sentence in self.searched]
-            self.steps.next([filled(block, width) for block in blocks], lengths)
+            scores = self.steps.next([filled(block, width) for block in blocks], lengths)
 
-    def _accept(self) -> tuple[list[int], list[int]]:
-        """Append the tokens to each sentence that the last pass allows.
+    def _accept(self, scores: torch.Tensor) -> tuple[list[int], list[int]]:
+        """Append the tokens that `scores` `[B, T, V]` allow to each sentence.
 
         Returns:
             The row in which each one's newest token was scored, and the places of the sentences that go on.
         """
         self.passes, self.blocks = self.passes + 1, self.blocks + len(self.searched)
-        width = self.steps.states.shape[1]
-        chosen: Callable[[Sequence[int], int], list[int]] = (
-            partial(self._under_rules, self.steps.scores()) if self.processors else Choices(*self.steps.likeliest(), width)
-        )
+        choices = None if self.processors else Choices(scores)
         rows = [0] * len(self.searched)
         staying: list[int] = []
         going = list(range(len(self.searched)))
-        for row in range(width):
+        for row in range(scores.shape[1]):
+            tokens = self._under_rules(scores, going, row) if choices is None else [choices.token(place, row) for place in going]
             agreed: list[int] = []
-            for place, token in zip(going, chosen(going, row), strict=True):
+            for place, token in zip(going, tokens, strict=True):
                 sentence, draft = self.searched[place], self.drafts[place]
                 said = self.found[sentence]
                 is_last = len(said) + 1 == self.limits[sentence]
@@ -135,15 +132,15 @@ class BlockwiseSearch:
 class Choices:
     """The likeliest token after every row of a pass."""
 
-    def __init__(self, tokens: Sequence[int], best: Sequence[float], width: int) -> None:
-        """`tokens` and their scores are those after each of `width` rows of the first sentence, then of the second, and so on."""
-        self.tokens, self.best, self.width = tokens, best, width
+    def __init__(self, scores: torch.Tensor) -> None:
+        """`scores` is `[B, T, V]`."""
+        self.width = scores.shape[1]
+        _, self.tokens, self.best = best_tokens(scores.flatten(0, 1))
 
-    def __call__(self, places: Sequence[int], row: int) -> list[int]:
-        """Those after that row of the sentences at `places`; only there NaN matters, since a wrong draft may lead anywhere."""
-        numbers = [place * self.width + row for place in places]
-        refuse_nan([self.best[number] for number in numbers])
-        return [self.tokens[number] for number in numbers]
+    def token(self, place: int, row: int) -> int:
+        """That of the sentence at `place`; only there NaN matters, since a wrong draft may lead anywhere."""
+        refuse_nan(self.best[place * self.width + row : place * self.width + row + 1])
+        return self.tokens[place * self.width + row]
 
 
 __all__ = ["BlockwiseSearch"]

@@ -10,7 +10,7 @@ import math
 import warnings
 from collections.abc import Callable
 from functools import cache
-from typing import Any, Literal, NamedTuple, NoReturn, get_args
+from typing import Any, Literal, NoReturn, get_args
 
 import torch
 from torch import nn
@@ -60,8 +60,6 @@ class PackedLinear(nn.Module):
         self.kind = dtype
         self.integers: tuple[torch.Tensor, torch.Tensor] | None = None
         """The numbers and scales of int8, once rows of them were wanted; see `selected_rows`."""
-        self.apart: Apart | None = None
-        """Of a rougher copy of another `PackedLinear`."""
         if keep:
             self.weight, self.bias = weight.detach(), None if bias is None else bias.detach()
         weight = weight.detach().float()
@@ -111,15 +109,6 @@ class PackedLinear(nn.Module):
 
     def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
         refuse("replaced", "load them into the model before `pack_weights`")
-
-
-class Apart(NamedTuple):
-    """Bounds for how far the products of a rougher copy are from those of the original."""
-
-    weights: float
-    """The largest length of a row of the difference of the weights."""
-    size: float
-    """The largest length of a row of the copy's weights."""
 
 
 class _WithoutGradient(torch.autograd.Function):
@@ -266,7 +255,7 @@ def pack_linear_layers(model: PreTrainedModel, dtype: WeightType) -> None:
     if any(parameter.device.type != "cpu" for parameter in model.parameters()):
         raise ValueError("Packed weights are for CPUs; on a GPU, use the model as it is, in torch.bfloat16 or torch.float16.")
     to_vocabulary = model.get_output_embeddings()
-    drafting = drafting_parts(model, dtype)
+    drafting = drafting_parts(model)
     for module in list(model.modules()):
         if isinstance(module, VaswaniSelfAttention):
             join_projections(module, dtype)
@@ -284,7 +273,7 @@ def pack_linear_layers(model: PreTrainedModel, dtype: WeightType) -> None:
                     module.activation_fn = nn.Identity()
 
 
-def drafting_parts(model: PreTrainedModel, dtype: WeightType) -> set[nn.Module]:
+def drafting_parts(model: PreTrainedModel) -> set[nn.Module]:
     """The linear layers that only draft, among them a second map to the vocabulary, which this adds to the parallel heads.
 
     8 bits are enough for them, because a draft changes no translation: a wrong one costs time, as reading more bits does.
@@ -294,16 +283,8 @@ def drafting_parts(model: PreTrainedModel, dtype: WeightType) -> set[nn.Module]:
         return set()
     to_vocabulary = model.get_output_embeddings()
     parts: set[nn.Module] = {module for module in heads.modules() if type(module) is nn.Linear}
-    rougher = heads.to_vocabulary = PackedLinear(to_vocabulary.weight, to_vocabulary.bias, "int8")
-    if dtype != "int8":
-        exact, rough = rounded(to_vocabulary.weight.detach(), dtype), integers(to_vocabulary.weight.detach().float()).dequantize()
-        rougher.apart = Apart(float((exact - rough).norm(dim=1).max()), float(rough.norm(dim=1).max()))
+    heads.to_vocabulary = PackedLinear(to_vocabulary.weight, to_vocabulary.bias, "int8")
     return parts
-
-
-def rounded(weight: torch.Tensor, dtype: WeightType) -> torch.Tensor:
-    """The weights with which a `PackedLinear` of that type, other than int8, multiplies, in float32."""
-    return weight.to(getattr(torch, dtype)).float()
 
 
 def join_projections(attention: VaswaniSelfAttention, dtype: WeightType) -> None:

@@ -1,7 +1,5 @@
 """Scores of some of the vocabulary's tokens: a product with those rows of the matrix only, with the same roundings as with all of them.
 
-With a bound for the error of scores in 8 bits, these rows are also enough to know the likeliest token of all.
-
 A search within a shortlist selects rows once for a batch and multiplies by them in every step. To lay rows out for FBGEMM takes as long
 as many small products, so few vectors are multiplied by plain float32 rows, whose numbers are those that the packed weights are rounded to.
 """
@@ -38,45 +36,6 @@ def rows_of(module: nn.Module, chosen: torch.Tensor) -> Function:
     if module.kind == "float16":
         weight = weight.half().float()
     return computed_in(torch.float32, lambda x: linear(x, weight, bias))
-
-
-class Likeliest:
-    """The likeliest token of all after a few states, of which 8 bits of the weights say which it can be.
-
-    A rough score (w + d) (x + e) is off from w x by d x + (w + d) e. So it is off by the length of d times that of x at most, and by the
-    length of w + d times that of e, whose numbers are at most one step of 8 bits. Whatever lies further below the largest rough score than
-    two such errors is not the likeliest. The others, a few, are scored exactly.
-    """
-
-    MOST = 256
-    """If so many tokens could be the likeliest, all are scored."""
-    ROUNDING = 1.01
-    """Leaves room for the last places of float32."""
-
-    def __init__(self, exact: PackedLinear, rough: PackedLinear) -> None:
-        """`rough` is a copy of `exact` in 8 bits, and knows how far it is `apart`."""
-        assert rough.apart is not None
-        self.exact, self.all, self.rough, self.apart = exact, exact.without_offset(), rough.without_offset(), rough.apart
-        self.steps = 127 if int8_saturates() else 255
-
-    def __call__(self, x: torch.Tensor) -> tuple[list[int], list[float]]:
-        """The likeliest token after each of `x` `[R, in]`, the first of equals, and its score less the offset; R is small."""
-        near = self.could_be(x)
-        if not 0 < len(near) <= self.MOST:  # NaN is near nothing
-            scores, tokens = self.all(x).max(-1)
-        else:
-            scores, places = rows_of(self.exact, near)(x).max(-1)
-            tokens = near[places]
-        return tokens.tolist(), scores.tolist()
-
-    def could_be(self, x: torch.Tensor) -> torch.Tensor:
-        """The tokens of which one must be the likeliest after a row of `x`, ascending, `[n]`."""
-        scores = self.rough(x)
-        least, most = (float(end) for end in torch.aminmax(x))
-        step = (max(most, 0.0) - min(least, 0.0)) / self.steps
-        error = self.apart.weights * float(x.norm(dim=-1).max()) + self.apart.size * step * x.shape[-1] ** 0.5
-        margins = scores - (scores.amax(-1, keepdim=True) - 2 * self.ROUNDING * error)
-        return (margins.amax(0) >= 0).nonzero().squeeze(-1)
 
 
 class _Bfloat16Rows:
@@ -125,4 +84,4 @@ class _Int8Rows:
         return linear(rounded, self.few, self.bias)
 
 
-__all__ = ["Likeliest", "rows_of"]
+__all__ = ["rows_of"]
