@@ -76,13 +76,15 @@ def title_of(draft: str) -> str:
     return ", ".join([TITLES[who], *details])
 
 
-def drafts_for(model: Any, tokens: Sequence[int]) -> list[str]:
-    """Plain greedy search and all drafts that `model` can make, those of heads with as many `tokens` as asked, or with its own number."""
+def drafts_for(model: Any, asked: Sequence[str], tokens: Sequence[int]) -> list[str]:
+    """Plain greedy search and the `asked` drafts that `model` can make, those of heads with as many `tokens`, or with its own number."""
     endings = [f", {number} tokens" for number in tokens] or [""]
     if (Path(model.name_or_path) / SHORTLIST_FILE).is_file():
         endings = [ending + within for ending in endings for within in ("", WITHIN)]
     drafts = []
     for who in TITLES:
+        if who not in (PLAIN, *asked):
+            continue
         if "heads" not in who:
             drafts.append(who)
         elif model.parallel_heads is not None:
@@ -121,7 +123,7 @@ def effect(model: Any, batches: Sequence[Batch], draft: str, plain: Sequence[Seq
 
 def measured(model: Any, tokenizer: Any, sentences: Sequence[str], size: int, a: argparse.Namespace) -> list[Row]:
     """One row for each kind of draft that the model has."""
-    drafts = drafts_for(model, a.draft_tokens)
+    drafts = drafts_for(model, a.drafts, a.draft_tokens)
     every = batches_of(tokenizer, sentences, size)
     chosen = spread_evenly(len(sentences), a.sentences or len(sentences))
     timed = batches_of(tokenizer, [sentences[number] for number in chosen], size)
@@ -207,6 +209,8 @@ def parse() -> argparse.Namespace:
     add("--sentences", type=int, help="how many to time, evenly spaced (default: all); all are compared")
     add("--types", nargs="+", choices=get_args(WeightType), default=["float32", "bfloat16"])
     add("--batch-sizes", type=int, nargs="+", default=[1, 32])
+    own = [who for who in TITLES if who != PLAIN]
+    add("--drafts", nargs="+", choices=own, default=own, help="who drafts, beside plain greedy search (default: all that can)")
     add("--draft-tokens", type=int, nargs="+", default=[], help="how many tokens heads propose a step (default: the model's number)")
     add("--repeats", type=int, default=5)
     add("--threads", type=int, default=1)

@@ -421,13 +421,15 @@ ONE_PASS = 200_000
 """Up to so many scores, their largest are found faster by one operation than by fewer comparisons."""
 
 
+def likeliest_tokens(scores: torch.Tensor) -> torch.Tensor:
+    """The token with the largest score in each row of `scores` `[R, V]`, the first of equals, `[R]`."""
+    return scores.argmax(-1) if scores.numel() <= ONE_PASS else first_largest(scores)
+
+
 def best_tokens(scores: torch.Tensor) -> tuple[torch.Tensor, list[int], list[float]]:
     """The token with the largest score in each row of `scores` `[R, V]`: on their device and on the host, and its score."""
-    if scores.numel() <= ONE_PASS:
-        values, tokens = scores.max(-1)
-    else:
-        tokens = first_largest(scores)
-        values = scores.gather(1, tokens.unsqueeze(-1)).squeeze(-1)
+    tokens = likeliest_tokens(scores)
+    values = scores.gather(1, tokens.unsqueeze(-1)).squeeze(-1)
     if scores.device.type == "cpu":
         return tokens, tokens.tolist(), values.tolist()
     numbers, best = torch.stack((tokens.double(), values.double())).tolist()  # the step's one wait for the device

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from .bare_layers import BareFeedForward, bare, hiding
-from .beam_search import best_tokens
+from .beam_search import likeliest_tokens
 from .decoder_step import DecoderStep, Places, source_of
 from .layers import check_tokens
 from .packing import Function
@@ -135,13 +135,10 @@ class Likeliest:
         """`scores` makes `[R, n]` of states `[R, D]`, for the tokens `columns` `[n]`, or for the whole vocabulary."""
         self.scores, self.columns = scores, columns
 
-    def __call__(self, states: torch.Tensor) -> tuple[torch.Tensor, list[int]]:
-        """On the device of `states` `[R, D]` and on the host."""
-        tokens, numbers, _ = best_tokens(self.scores(states))
-        if self.columns is None:
-            return tokens, numbers
-        tokens = self.columns[tokens]
-        return tokens, tokens.tolist()
+    def __call__(self, states: torch.Tensor) -> torch.Tensor:
+        """One token `[R]` after each of `states` `[R, D]`."""
+        tokens = likeliest_tokens(self.scores(states))
+        return tokens if self.columns is None else self.columns.index_select(0, tokens)
 
 
 class Proposals(Protocol):
@@ -164,8 +161,8 @@ class AllAtOnce:
     def __call__(self, states: torch.Tensor, newest: Sequence[int]) -> list[list[int]]:
         """See `Proposals`."""
         ahead = self.heads(states)[:, : self.tokens]
-        _, tokens = self.likeliest(ahead.flatten(0, 1))
-        return [tokens[first : first + ahead.shape[1]] for first in range(0, len(tokens), ahead.shape[1])]
+        drafts: list[list[int]] = self.likeliest(ahead.flatten(0, 1)).view(ahead.shape[:2]).tolist()
+        return drafts
 
     def keep(self, sentences: Sequence[int]) -> None:
         """Nothing here belongs to a sentence."""
@@ -189,9 +186,10 @@ class OneByOne(BareFeedForward):
         proposed = []
         for _ in range(self.tokens):
             states = self.next(states, self.embeddings(tokens) * self.scale)
-            tokens, numbers = self.likeliest(states)
-            proposed.append(numbers)
-        return [list(draft) for draft in zip(*proposed, strict=True)]
+            tokens = self.likeliest(states)
+            proposed.append(tokens)
+        drafts: list[list[int]] = torch.stack(proposed, dim=1).tolist()
+        return drafts
 
     def next(self, states: torch.Tensor, following: torch.Tensor) -> torch.Tensor:
         """The state after `states` `[B, D]`, which the embedded tokens `following` `[B, D]` follow."""

@@ -33,7 +33,16 @@ def folder(tokenizer: PreTrainedTokenizerBase, tmp_path_factory: pytest.TempPath
 
 
 def settings(folder: Path, source: str, output: Path, **changes: object) -> Namespace:
-    chosen = {"sentences": 2, "types": ["float32"], "batch_sizes": [1, 3], "draft_tokens": [], "repeats": 1, "threads": 1, **changes}
+    chosen = {
+        "sentences": 2,
+        "types": ["float32"],
+        "batch_sizes": [1, 3],
+        "drafts": ["heads", "source", "source+heads"],
+        "draft_tokens": [],
+        "repeats": 1,
+        "threads": 1,
+        **changes,
+    }
     return Namespace(model=str(folder), source=source, output=output, **chosen)
 
 
@@ -64,6 +73,8 @@ def test_heads_propose_within_a_shortlist_where_there_is_one(
     ]  # fmt: skip
     assert all(row["same"] == row["compared"] == 6 for row in results["rows"])
     assert "| float32 | 1 | source, else heads, 2 tokens, shortlist |" in table(results)
+    only = benchmark_parallel(settings(own, files.source, tmp_path, batch_sizes=[1], drafts=["source"]))
+    assert [row["draft"] for row in only["rows"]] == ["none", "source"]
     assert search_of("source+heads, 2 tokens, shortlist") == {
         "num_beams": 1, "draft": "source+heads", "draft_shortlist": True, "draft_tokens": 2,
     }  # fmt: skip
