@@ -35,7 +35,7 @@ from .copied_items import wanted_classes
 from .drafts import Drafter, HeadDrafts, SourceDrafts
 from .encoder_pass import encode
 from .kept_settings import KeptSettings, key_of
-from .search_settings import check_numbers, check_token_ids, check_whole_number
+from .search_settings import OF_DRAFTS, OF_HEADS, check_numbers, check_token_ids
 from .shortlist import SHORTLIST_FILE, SHORTLIST_USES, Choice, Shortlist, shortlist_of
 from .stepping import UNDERSTOOD, DecoderSteps, can_step, closed, runs_bare, steps_of
 
@@ -43,9 +43,6 @@ logger = logging.get_logger(__name__)
 
 DRAFTS = ("none", "heads", "source", "source+heads")
 """Who drafts the next tokens of a greedy search."""
-
-OF_HEADS = ("draft_shortlist", "draft_tokens")
-"""Settings of drafts by parallel heads alone."""
 
 PREDICTABLE_PROCESSORS = (
     logits_process.ForcedBOSTokenLogitsProcessor,
@@ -114,8 +111,8 @@ class PaperSearch(GenerationMixin):
     ) -> tuple[GenerationConfig, dict[str, Any]]:
         """Accept our own settings, which a `GenerationConfig` has only if the checkpoint has them."""
         prepared, model_kwargs = self._prepared(generation_config, kwargs)
-        asked = {name: model_kwargs.get(name) or getattr(generation_config, name, None) for name in ("draft", *OF_HEADS)}
-        for name in ("length_penalty_type", "extra_length", "draft", *OF_HEADS, "shortlist", "copy_items"):
+        asked = {name: model_kwargs.get(name) or getattr(generation_config, name, None) for name in OF_DRAFTS}
+        for name in ("length_penalty_type", "extra_length", *OF_DRAFTS, "shortlist", "copy_items"):
             setattr(prepared, name, model_kwargs.pop(name, getattr(prepared, name, None)))
         check_numbers(vars(prepared))
         check_token_ids(vars(prepared), self.config.decoder_entries)
@@ -390,7 +387,7 @@ def check_draft(config: GenerationConfig, model: Any, asked: Mapping[str, Any]) 
     Args:
         config: the settings of a search.
         model: whose.
-        asked: `draft` and the settings `OF_HEADS` that the caller names, rather than the checkpoint, whose own are for greedy search only.
+        asked: the settings `OF_DRAFTS` that the caller names, rather than the checkpoint, whose own are for greedy search only.
 
     Raises:
         ValueError: the setting is unknown, or the caller asks for what cannot be.
@@ -398,7 +395,6 @@ def check_draft(config: GenerationConfig, model: Any, asked: Mapping[str, Any]) 
     draft = config.draft
     if draft not in (None, *DRAFTS):
         raise ValueError(f"draft is {draft!r}; choose one of {', '.join(DRAFTS)}.")
-    check_whole_number("draft_tokens", config.draft_tokens, 1)
     for name in OF_HEADS:
         if asked[name] and "heads" not in (draft or ""):
             raise ValueError(f'{name}={asked[name]} is for what parallel heads propose; pass draft="heads" with it, or leave it out.')

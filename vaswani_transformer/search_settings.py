@@ -22,6 +22,7 @@ WHOLE_NUMBERS = {
     "no_repeat_ngram_size": 0,
     "encoder_no_repeat_ngram_size": 0,
     "top_k": 0,
+    "draft_tokens": 1,
 }
 """Settings that count something, and their least values."""
 
@@ -29,6 +30,11 @@ NUMBERS = ("length_penalty", "repetition_penalty", "encoder_repetition_penalty",
 
 TOKENS = ("eos_token_id", "pad_token_id", "decoder_start_token_id", "forced_bos_token_id", "forced_eos_token_id",
           "suppress_tokens", "begin_suppress_tokens")  # fmt: skip
+
+OF_HEADS = ("draft_shortlist", "draft_tokens")
+"""Settings of drafts by parallel heads alone."""
+OF_DRAFTS = ("draft", *OF_HEADS)
+"""Settings of drafts, which change no translation."""
 
 LONGEST_WINDOW = 384
 LONGEST_OVERLAP = 128

@@ -22,6 +22,7 @@ from ..files.atomic_folder import new_folder
 from ..files.json_files import read_json, write_json
 from ..layers import VaswaniAttention
 from ..modeling_vaswani import VaswaniForConditionalGeneration, VaswaniStack
+from ..search_settings import OF_DRAFTS
 from .length_penalty import GNMT_AS_POWER
 from .original import Original, check_attention, read_original
 
@@ -211,7 +212,7 @@ def _search_settings(original: Original) -> dict[str, Any]:
     if own.pop("length_penalty_type", None) == "gnmt":
         penalty *= GNMT_AS_POWER
     own.pop("extra_length", None)
-    for name in ("copy_items", "draft", "draft_shortlist", "draft_tokens", "shortlist"):
+    for name in ("copy_items", *OF_DRAFTS, "shortlist"):
         own.pop(name, None)
     own.pop("_from_model_config", None)
     if own.get("max_new_tokens") is None:

@@ -10,6 +10,7 @@ from transformers import PreTrainedTokenizerBase
 
 from ..configuration_vaswani import VaswaniConfig
 from ..modeling_vaswani import VaswaniForConditionalGeneration
+from ..search_settings import OF_DRAFTS
 from ..shortlist import SHORTLIST_FILE, Shortlist
 from ..translation.loading import load_checkpoint
 
@@ -42,7 +43,7 @@ class Original:
     def save_search_settings(self, folder: Path) -> None:
         """Write generation_config.json."""
         settings = copy.deepcopy(self.model.generation_config)
-        for name in ("draft", "draft_shortlist", "draft_tokens"):  # which change no translation, and are for our own search
+        for name in OF_DRAFTS:  # which are for our own search
             vars(settings).pop(name, None)
         # Under this mark, reading the file would drop the settings that are not Hugging Face's.
         settings._from_model_config = False

@@ -20,6 +20,7 @@ from ..modeling_vaswani import VaswaniForConditionalGeneration, VaswaniPreTraine
 from ..parallel_heads import heads_of
 from ..recipe import Recipe
 from ..run_folder import TRANSFER, RunFolder
+from ..search_settings import OF_DRAFTS
 from ..shortlist import SHORTLIST_USES
 from ..tokenizer_identity import tokenizer_hash
 from ..translation.loading import check_tokenizer, load_checkpoint, load_encoder, local_folder
@@ -119,7 +120,7 @@ def write_initial_model(recipe: Recipe, run: RunFolder, tokenizer: PreTrainedTok
         used = [settings.pop(name, None) for name in SHORTLIST_USES]
         transfer = replace(transfer, shortlist_left_out=any(used))
         if wanted == 1 and "heads" in (settings.get("draft") or ""):
-            for name in ("draft", "draft_tokens"):
+            for name in OF_DRAFTS:
                 settings.pop(name, None)
     with atomic_folder(run.initial) as unfinished:
         model.save_pretrained(unfinished)
