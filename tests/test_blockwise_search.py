@@ -14,7 +14,7 @@ from tests.processor import BFLOAT16
 from tests.stand_in_heads import RandomHeads
 from tests.test_decoding import BOS, EOS, PAD, SOURCES, DoNothing, RowCollector, build_model, padded
 from vaswani_transformer import decoding
-from vaswani_transformer.block_steps import BlockSteps, OneByOne, bare_heads
+from vaswani_transformer.block_steps import BlockSteps, OneByOne, Proposing, bare_heads
 from vaswani_transformer.blockwise_search import BlockwiseSearch, Choices
 from vaswani_transformer.shortlist import Shortlist
 from vaswani_transformer.stepping import closed_up
@@ -172,7 +172,7 @@ def test_chained_heads_as_functions_propose_what_the_module_proposes(sources: li
     model, given = build_model(2, parallel_heads=4, chained_heads=True), padded(sources)
     source = model.get_encoder()(**given)[0]
     arguments = {"encoder_outputs": (source,), "attention_mask": given["attention_mask"]}
-    steps = BlockSteps(model, torch.full((len(sources), 1), BOS), arguments)
+    steps = BlockSteps(model, torch.full((len(sources), 1), BOS), arguments, Proposing(3))
     kept = closed_up(range(0, len(sources), 2))
     with torch.no_grad():
         steps.first()
@@ -195,23 +195,25 @@ def test_heads_propose_as_many_tokens_as_they_are_asked_for(monkeypatch: pytest.
     arguments = {"encoder_outputs": (model.get_encoder()(**given)[0],), "attention_mask": given["attention_mask"]}
     prompts, newest = torch.full((len(SOURCES), 1), BOS), [3 + sentence % 5 for sentence in range(len(SOURCES))]
     proposed = {}
-    for tokens in (None, 1, 2, 3, 7 if chained else 3):
-        steps = BlockSteps(model, prompts, arguments, None, tokens)
+    for tokens in (1, 2, 3, 7 if chained else 3):
+        steps = BlockSteps(model, prompts, arguments, Proposing(tokens))
         with torch.no_grad():
             steps.first()
-            proposed[tokens or 3] = steps.guesses([0] * len(SOURCES), newest)
+            proposed[tokens] = steps.guesses([0] * len(SOURCES), newest)
     longest = proposed[max(proposed)]
     for tokens, drafts in proposed.items():
         assert drafts == [draft[:tokens] for draft in longest] and all(len(draft) == tokens for draft in drafts)
     asked: list[int | None] = []
     begin = BlockSteps.__init__
-    monkeypatch.setattr(BlockSteps, "__init__", lambda self, *given: asked.append(given[4]) or begin(self, *given))
-    for tokens in (1, 2, 7 if chained else 3):
+    monkeypatch.setattr(BlockSteps, "__init__", lambda self, *given: asked.append(given[3] and given[3].tokens) or begin(self, *given))
+    for tokens in (None, 1, 2, 7 if chained else 3):
         model.generation_config.update(draft_tokens=tokens, allow_custom_entries=True)
         assert_same(model, SOURCES, "heads", max_new_tokens=9)
         assert_same(model, SOURCES, "source+heads", max_new_tokens=9)
-        assert asked == [tokens, tokens]
+        assert asked == [tokens or 3] * 2
         asked.clear()
+    assert_same(model, SOURCES, "source", max_new_tokens=9)
+    assert asked == [None]
 
 
 def test_heads_that_propose_all_at_once_have_no_more() -> None:
@@ -242,7 +244,7 @@ def test_within_a_shortlist_heads_propose_its_likeliest_tokens(sources: list[lis
         listing(range(11)).choose(given["input_ids"], mask).columns,
         listing([5, 9]).choose(given["input_ids"], mask).columns,
     ):
-        steps = BlockSteps(model, torch.full((len(sources), 1), BOS), arguments, columns)
+        steps = BlockSteps(model, torch.full((len(sources), 1), BOS), arguments, Proposing(3, among=columns))
         with torch.no_grad():
             steps.first()
             proposed.append(steps.guesses([0] * len(sources), newest))
@@ -269,7 +271,7 @@ def test_proposals_within_a_shortlist_change_no_token(monkeypatch: pytest.Monkey
     model.shortlist = listing(allowed)
     limits: list[Any] = []
     begin = BlockSteps.__init__
-    monkeypatch.setattr(BlockSteps, "__init__", lambda self, *given: limits.append(given[3]) or begin(self, *given))
+    monkeypatch.setattr(BlockSteps, "__init__", lambda self, *given: limits.append(given[3] and given[3].among) or begin(self, *given))
     model.generation_config.update(draft=draft, draft_shortlist=True, allow_custom_entries=True)
     for search in SETTINGS:
         assert_same(model, SOURCES, draft, **search)

@@ -5,7 +5,7 @@ k tokens that parallel heads propose a step, the decoder's own included.
 """
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import nn
@@ -67,17 +67,15 @@ class BlockSteps:
         model: Any,
         prompts: torch.Tensor,
         model_kwargs: dict[str, Any],
-        proposable: torch.Tensor | None = None,
-        tokens: int | None = None,
+        proposing: "Proposing | None" = None,
     ) -> None:
         """Begin.
 
         Args:
-            model: whose decoder verifies, and whose parallel heads propose if it has any.
+            model: whose decoder verifies, and whose parallel heads propose.
             prompts: `[B, P]`.
             model_kwargs: what `generate` prepared.
-            proposable: `[n]`, the only tokens that parallel heads propose; all, unless given.
-            tokens: how many they propose in a step, k - 1 unless given; heads that propose all at once have no more.
+            proposing: what is asked of the heads; nothing, unless given.
         """
         source, mask = model_kwargs["encoder_outputs"][0], model_kwargs.get("attention_mask")
         decoder = model.get_decoder()
@@ -85,18 +83,7 @@ class BlockSteps:
         self.step = BlockStep(decoder, model.get_output_embeddings(), source, mask)
         self.offset = self.step.offset
         """By how much every score is below the model's logit."""
-        heads = getattr(model, "parallel_heads", None)
-        self.proposals: Proposals | None = None
-        if heads is not None:
-            if proposable is not None:
-                likeliest = Likeliest(rows_of(model.get_output_embeddings(), proposable), proposable)
-            else:
-                # Packed heads have a cheaper map of their own.
-                cheaper = getattr(heads, "to_vocabulary", None)
-                likeliest = Likeliest(self.step.to_vocabulary if cheaper is None else bare(cheaper))
-            chained = type(heads) is ChainedHeads
-            tokens = tokens or model.config.parallel_heads - 1
-            self.proposals = OneByOne(heads, likeliest, tokens, self.step) if chained else AllAtOnce(heads, likeliest, tokens)
+        self.proposals = None if proposing is None else proposals_of(model, proposing, self.step)
         self.prompts = prompts
         self.states = source.new_empty((0, 0))
 
@@ -128,6 +115,15 @@ class BlockSteps:
             self.proposals.keep(sentences)
 
 
+class Proposing(NamedTuple):
+    """What is asked of parallel heads."""
+
+    tokens: int
+    """How many tokens they propose in a step; heads that propose all at once have k - 1 at most."""
+    among: torch.Tensor | None = None
+    """`[n]`, the only tokens that they propose; all, unless given."""
+
+
 class Likeliest:
     """The likeliest token after each of some states."""
 
@@ -145,7 +141,7 @@ class Proposals(Protocol):
     """Heads of either kind, for one batch."""
 
     def __call__(self, states: torch.Tensor, newest: Sequence[int]) -> list[list[int]]:
-        """k - 1 tokens of each sentence, behind the `newest` one of each, whose scores came from `states` `[B, D]`."""
+        """`Proposing.tokens` tokens of each sentence, behind the `newest` one of each, whose scores came from `states` `[B, D]`."""
 
     def keep(self, sentences: Sequence[int]) -> None:
         """See `BlockSteps.keep`."""
@@ -174,7 +170,7 @@ class OneByOne(BareFeedForward):
     def __init__(self, heads: ChainedHeads, likeliest: Likeliest, tokens: int, step: DecoderStep) -> None:
         """`step` has the embeddings and the encoded sources."""
         super().__init__(heads)
-        self.tokens, self.likeliest = tokens, likeliest
+        self.likeliest, self.tokens = likeliest, tokens
         self.embeddings, self.scale = step.embeddings, step.scale
         self.join, self.join_norm = bare(heads.token_proj), bare(heads.token_layer_norm)
         self.source = source_of(heads.encoder_attn, step.encoded)
@@ -201,10 +197,22 @@ class OneByOne(BareFeedForward):
         self.source.keep(sentences)
 
 
+def proposals_of(model: Any, asked: Proposing, step: DecoderStep) -> Proposals:
+    """What the parallel heads of `model` propose in a search with this `step`."""
+    heads = model.parallel_heads
+    if asked.among is not None:
+        likeliest = Likeliest(rows_of(model.get_output_embeddings(), asked.among), asked.among)
+    else:
+        # Packed heads have a cheaper map of their own.
+        cheaper = getattr(heads, "to_vocabulary", None)
+        likeliest = Likeliest(step.to_vocabulary if cheaper is None else bare(cheaper))
+    return OneByOne(heads, likeliest, asked.tokens, step) if type(heads) is ChainedHeads else AllAtOnce(heads, likeliest, asked.tokens)
+
+
 def bare_heads(heads: ParallelHeads) -> Function:
     """`heads` without the cost of a module's calls; they must be as they were written."""
     inner, activation, outer = bare(heads.fc1), bare(heads.activation_fn), bare(heads.fc2)
     return lambda states: states.unsqueeze(1) + outer(activation(inner(states))).view(len(states), heads.heads, -1)
 
 
-__all__ = ["BlockSteps"]
+__all__ = ["BlockSteps", "Proposing"]

@@ -17,7 +17,7 @@ from transformers.utils import logging
 from .beam_search import filled
 from .constrained_search import ConstrainedSearch, Found, Vocabulary
 from .copied_items import items_of, lost_items, wanted_classes
-from .search_settings import is_own_module
+from .search_settings import OF_HEADS, is_own_module
 
 logger = logging.get_logger(__name__)
 
@@ -152,8 +152,7 @@ class _Repair:
         chosen = torch.tensor(rows, device=self.sequences.device)
         given = {name: value[chosen] if isinstance(value, torch.Tensor) else value for name, value in self.inputs.items()}
         # This search looks for rare tokens, so within the whole vocabulary; and a draft or an early stop is for other searches.
-        drafts = {"draft": "none", "draft_shortlist": False, "draft_tokens": None}
-        others = {"return_dict_in_generate": False, **drafts, "shortlist": False, "early_stopping": False}
+        others = {"return_dict_in_generate": False, "draft": "none", **dict.fromkeys(OF_HEADS), "shortlist": False, "early_stopping": False}
         # Looking for drafts in the prompt is for greedy search as well
         settings = _changed(self.settings, num_beams=search.rows, prompt_lookup_num_tokens=None, **others)
         settings |= {name: settings[name][chosen] for name in _OF_PROMPTS if settings.get(name) is not None}

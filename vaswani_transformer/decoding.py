@@ -28,7 +28,7 @@ from transformers.utils import logging
 from .attention_window import self_attention_cache
 from .bare_layers import WRITTEN
 from .beam_search import GnmtBeamSearch, end_tokens_of, greedy_search, padding_of, refuse_nan
-from .block_steps import BlockSteps
+from .block_steps import BlockSteps, Proposing
 from .blockwise_search import BlockwiseSearch
 from .configuration_vaswani import PAPER_SEARCH
 from .copied_items import wanted_classes
@@ -81,7 +81,7 @@ def arguments_of(method: Callable[..., Any]) -> frozenset[str]:
 
 
 class PaperSearch(GenerationMixin):
-    """Gives `generate` `length_penalty_type="gnmt"`, `extra_length`, `shortlist`, `draft`, `draft_shortlist` and `draft_tokens`."""
+    """Gives `generate` `length_penalty_type="gnmt"`, `extra_length`, `shortlist`, `draft`, and the other settings of drafts."""
 
     shortlist: Shortlist | None = None
     """What `shortlist` and `draft_shortlist` ask for; read from the model's folder when it is first needed."""
@@ -271,8 +271,7 @@ class PaperSearch(GenerationMixin):
             drafter = drafter_of(generation_config)
             found_by = limits.tolist(), generation_config, streamer, forced_end
             if drafter is not None:
-                listed = proposable(self, generation_config, kwargs.get("attention_mask"))
-                block_steps = BlockSteps(self, input_ids, kwargs, listed, generation_config.draft_tokens)
+                block_steps = BlockSteps(self, input_ids, kwargs, proposing_of(self, generation_config, kwargs.get("attention_mask")))
                 return BlockwiseSearch(block_steps, drafter, input_ids, in_place(processors), *found_by).run()
             processors, earliest = without_shortest_lengths(processors, input_ids.shape[1])
             steps = DecoderSteps(self, input_ids, kwargs, 1, choice, whole=choice is None or bool(processors))
@@ -450,10 +449,16 @@ def drafter_of(config: GenerationConfig) -> Drafter | None:
     return SourceDrafts(sources, heads, (padding_of(config), *end_tokens_of(config)))
 
 
-def proposable(model: Any, config: GenerationConfig, mask: torch.Tensor | None) -> torch.Tensor | None:
-    """The tokens `[n]` that parallel heads may propose for a batch with the `mask` `[B, S]`, if `draft_shortlist` limits them."""
-    if not (config.draft_shortlist and "heads" in config.draft):
+def proposing_of(model: Any, config: GenerationConfig, mask: torch.Tensor | None) -> Proposing | None:
+    """What is asked of the parallel heads of `model` for a batch with the `mask` `[B, S]`, if they draft."""
+    if "heads" not in (config.draft or ""):
         return None
+    among = proposable(model, config, mask) if config.draft_shortlist else None
+    return Proposing(config.draft_tokens or model.config.parallel_heads - 1, among)
+
+
+def proposable(model: Any, config: GenerationConfig, mask: torch.Tensor | None) -> torch.Tensor | None:
+    """The tokens `[n]` of the shortlist for a batch with the `mask` `[B, S]`; all may be proposed if the search knows no source."""
     listed = shortlist_of(model, "draft_shortlist")
     if not listed.knows(config._source_ids):
         logger.warning_once(

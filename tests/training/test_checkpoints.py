@@ -17,6 +17,7 @@ from vaswani_transformer.files.json_files import read_json
 from vaswani_transformer.modeling_vaswani import VaswaniForConditionalGeneration
 from vaswani_transformer.recipe import Recipe, SearchSettings, TrainingSettings
 from vaswani_transformer.run_folder import RunFolder
+from vaswani_transformer.search_settings import OF_DRAFTS
 from vaswani_transformer.training.averaging import average_checkpoints
 from vaswani_transformer.training.checkpoints import (
     best_checkpoints,
@@ -127,6 +128,7 @@ def test_a_checkpoint_loads_with_weights_search_and_tokenizer(run: RunFolder, mo
         SearchSettings(copy_items=True),
         SearchSettings(copy_items=("url", "path")),
         SearchSettings(num_beams=1, length_penalty=1.0, draft="source"),
+        SearchSettings(num_beams=1, length_penalty=1.0, draft="heads", draft_tokens=2),
     ],
 )
 def test_the_search_of_the_recipe_is_renewed_only_if_it_is_another(
@@ -136,7 +138,9 @@ def test_the_search_of_the_recipe_is_renewed_only_if_it_is_another(
     path = save_checkpoint(run, 1, model, train_tokenizer(["a b", "c d"], 259))
     assert renew_search(path, search) == {}
     saved = read_json(path / "generation_config.json")
-    assert (saved.get("draft"), "copy_items" in saved) == (search.draft, bool(search.copy_items))
+    asked = {name: value for name in OF_DRAFTS if (value := getattr(search, name, None)) is not None}
+    assert {name: saved[name] for name in OF_DRAFTS if name in saved} == asked
+    assert ("copy_items" in saved) is bool(search.copy_items)
     other = SearchSettings(num_beams=7, length_penalty=0.3)
     assert renew_search(path, other).items() >= {("num_beams", 7), ("length_penalty", 0.3)}
     assert renew_search(path, other) == {}

@@ -24,6 +24,7 @@ from ..files.checksums import verify, write_checksums
 from ..files.json_files import read_json, write_json
 from ..recipe import CheckpointMetric, Recipe, SearchSettings, TrainingSettings
 from ..run_folder import RunFolder
+from ..search_settings import OF_DRAFTS
 from ..strict_yaml import plain
 from .state import TrainState, Validation
 
@@ -99,11 +100,15 @@ def validations_without_gain(validations: Sequence[Validation], metric: Checkpoi
 
 def set_search(model: PreTrainedModel, search: SearchSettings) -> None:
     """Make the recipe's search the model's default, so that every checkpoint carries it in `generation_config.json`."""
-    for name, value in dataclasses.asdict(search).items():
+    for name, value in _settings_of(search).items():
         setattr(model.generation_config, name, value)
-    for name in ("copy_items", "draft", "draft_tokens"):
-        if not getattr(search, name):
+        if value is None and name in ("copy_items", *OF_DRAFTS):
             delattr(model.generation_config, name)  # other programs need not know the name
+
+
+def _settings_of(search: SearchSettings) -> dict[str, Any]:
+    """By their names in `generation_config.json`, `None` where there is nothing to say."""
+    return dataclasses.asdict(search) | {"copy_items": search.copy_items or None}
 
 
 def renew_search(folder: Path, search: SearchSettings) -> dict[str, Any]:
@@ -116,8 +121,7 @@ def renew_search(folder: Path, search: SearchSettings) -> dict[str, Any]:
         ValueError: a file in `folder` is damaged.
     """
     settings = read_json(folder / GENERATION_CONFIG_NAME)
-    wanted = plain(dataclasses.asdict(search) | {"copy_items": search.copy_items or None})
-    changed = {name: value for name, value in wanted.items() if settings.get(name) != value}
+    changed = {name: value for name, value in plain(_settings_of(search)).items() if settings.get(name) != value}
     if changed:
         verify(folder)
         with changed_folder(folder) as unfinished:
