@@ -45,12 +45,25 @@ def test_a_run_is_scored_on_its_own_test_sets(run: Path, asked: list[tuple[Any, 
 
 def test_a_model_is_scored_on_files(asked: list[tuple[Any, ...]]) -> None:
     told = CliRunner().invoke(
-        app, ["evaluate", "a/b", "--source", "x/t.en", "--reference", "t.sv", "--target-language", "sv", "--lowercase"]
+        app,
+        [
+            "evaluate",
+            "a/b",
+            "--source",
+            "x/t.en",
+            "--reference",
+            "t.sv",
+            "--target-language",
+            "sv",
+            "--lowercase",
+            "--length-penalty",
+            "1.5",
+        ],
     )
     assert told.exit_code == 0, told.stderr
     ((model, test_sets, settings),) = asked
     assert (model, test_sets) == ("a/b", {"t.en": LinesCorpus(source="x/t.en", target="t.sv")})
-    assert settings == {"published": [], "languages": ("en", "sv"), "lowercase": True}
+    assert settings == {"published": [], "languages": ("en", "sv"), "lowercase": True, "length_penalty": 1.5}
 
 
 def test_nothing_is_ignored(run: Path, asked: list[tuple[Any, ...]]) -> None:

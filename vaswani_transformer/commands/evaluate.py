@@ -34,6 +34,10 @@ def evaluate(
     num_beams: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Beams of the search.", show_default="the checkpoint's own")
     ] = None,
+    length_penalty: Annotated[
+        float | None,
+        typer.Option(metavar="ALPHA", help="How much a longer translation is favoured.", show_default="the checkpoint's own"),
+    ] = None,
     count_copied: _Counted = None,
     copy_items: _Constrained = None,
     published: Annotated[
@@ -58,7 +62,7 @@ def evaluate(
     from ..run_folder import RunFolder
 
     settings: dict[str, Any] = {"published": [PublishedScore(*_parts(entry)) for entry in published or ()]}
-    given = {"num_beams": num_beams, "copy_items": copy_items, "count_copied": count_copied}
+    given = {"num_beams": num_beams, "length_penalty": length_penalty, "copy_items": copy_items, "count_copied": count_copied}
     settings |= {name: value for name, value in given.items() if value is not None}
     run = RunFolder(Path(run_or_model))
     files = {
