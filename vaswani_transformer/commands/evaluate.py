@@ -7,6 +7,10 @@ import typer
 
 _FILES = "With files: "
 
+_Penalty = Annotated[
+    float | None,
+    typer.Option(metavar="ALPHA", help="How much a longer translation is favoured.", show_default="the checkpoint's own"),
+]
 _Counted = Annotated[
     bool | None,
     typer.Option(
@@ -34,10 +38,7 @@ def evaluate(
     num_beams: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Beams of the search.", show_default="the checkpoint's own")
     ] = None,
-    length_penalty: Annotated[
-        float | None,
-        typer.Option(metavar="ALPHA", help="How much a longer translation is favoured.", show_default="the checkpoint's own"),
-    ] = None,
+    length_penalty: _Penalty = None,
     count_copied: _Counted = None,
     copy_items: _Constrained = None,
     published: Annotated[
