@@ -44,22 +44,8 @@ def test_a_run_is_scored_on_its_own_test_sets(run: Path, asked: list[tuple[Any, 
 
 
 def test_a_model_is_scored_on_files(asked: list[tuple[Any, ...]]) -> None:
-    told = CliRunner().invoke(
-        app,
-        [
-            "evaluate",
-            "a/b",
-            "--source",
-            "x/t.en",
-            "--reference",
-            "t.sv",
-            "--target-language",
-            "sv",
-            "--lowercase",
-            "--length-penalty",
-            "1.5",
-        ],
-    )
+    files = ["--source", "x/t.en", "--reference", "t.sv", "--target-language", "sv"]
+    told = CliRunner().invoke(app, ["evaluate", "a/b", *files, "--lowercase", "--length-penalty", "1.5"])
     assert told.exit_code == 0, told.stderr
     ((model, test_sets, settings),) = asked
     assert (model, test_sets) == ("a/b", {"t.en": LinesCorpus(source="x/t.en", target="t.sv")})
