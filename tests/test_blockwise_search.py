@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 from transformers import LogitsProcessorList
 from transformers.generation import logits_process
 
@@ -256,11 +257,30 @@ def test_within_a_shortlist_heads_propose_its_likeliest_tokens(sources: list[lis
     assert {token for draft in proposed[2] for token in draft} <= {PAD, EOS, 5, 9}
 
 
+@pytest.mark.parametrize("scaled", [True, False])
+@pytest.mark.parametrize("kind", [None, "float32", BFLOAT16])
+def test_chained_heads_propose_from_the_states_of_their_module(kind: str | None, scaled: bool) -> None:
+    """Packed ones look up what their projection makes of a token."""
+    model, given = build_model(parallel_heads=4, chained_heads=True, scale_embedding=scaled).float(), padded(SOURCES)
+    heads, source = model.parallel_heads, model.get_encoder()(**given)[0]
+    nn.init.normal_(heads.token_proj.bias)
+    states, tokens = torch.randn(len(SOURCES), 16), torch.arange(3, 3 + len(SOURCES))
+    following = model.get_decoder().embed_tokens(tokens) * (4.0 if scaled else 1.0)
+    with torch.no_grad():
+        expected = heads._one(states.unsqueeze(1), following.unsqueeze(1), source, given["attention_mask"]).squeeze(1)
+    if kind is not None:
+        model.pack_weights(kind)
+    arguments = {"encoder_outputs": (source,), "attention_mask": given["attention_mask"]}
+    steps = BlockSteps(model, torch.full((len(SOURCES), 1), BOS), arguments, Proposing(3))
+    assert isinstance(steps.proposals, OneByOne)
+    with torch.no_grad():
+        assert torch.allclose(steps.proposals.next(states, tokens), expected, atol=1e-5 if kind is None else 0.1)
+
+
 def ahead_of(steps: BlockSteps, newest: Sequence[int]) -> torch.Tensor:
     """The states from which the heads make their first proposals."""
     if isinstance(steps.proposals, OneByOne):
-        embedded = steps.step.embeddings(torch.tensor(newest)) * steps.step.scale
-        return steps.proposals.next(steps.states[:, 0], embedded)
+        return steps.proposals.next(steps.states[:, 0], torch.tensor(newest))
     return steps.proposals.heads(steps.states[:, 0])[:, 0]  # type: ignore[union-attr]
 
 

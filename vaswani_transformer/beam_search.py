@@ -428,9 +428,13 @@ def likeliest_tokens(scores: torch.Tensor) -> torch.Tensor:
 
 def best_tokens(scores: torch.Tensor) -> tuple[torch.Tensor, list[int], list[float]]:
     """The token with the largest score in each row of `scores` `[R, V]`: on their device and on the host, and its score."""
-    tokens = likeliest_tokens(scores)
-    values = scores.gather(1, tokens.unsqueeze(-1)).squeeze(-1)
-    if scores.device.type == "cpu":
+    on_cpu = scores.device.type == "cpu"
+    if on_cpu and scores.numel() <= ONE_PASS:
+        values, tokens = scores.max(-1)  # the first of equals, as `argmax`, and its score in the same pass
+    else:
+        tokens = likeliest_tokens(scores)
+        values = scores.gather(1, tokens.unsqueeze(-1)).squeeze(-1)
+    if on_cpu:
         return tokens, tokens.tolist(), values.tolist()
     numbers, best = torch.stack((tokens.double(), values.double())).tolist()  # the step's one wait for the device
     return tokens, [int(number) for number in numbers], best

@@ -4,7 +4,7 @@ Shapes: B sentences still searched, T tokens of each (the newest one and its dra
 k tokens that parallel heads propose a step, the decoder's own included.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -22,6 +22,7 @@ from .selected_rows import rows_of
 class BlockStep(DecoderStep):
     """A `DecoderStep` for blocks of tokens, each behind a past that ends where the caller says."""
 
+    folds = False
     stairs = torch.empty(0, 0)
     """Row t hides what the t-th token of a block must not see; its part for a past of p positions begins p columns before `middle`."""
     middle = 0
@@ -171,8 +172,7 @@ class OneByOne(BareFeedForward):
         """`step` has the embeddings and the encoded sources."""
         super().__init__(heads)
         self.likeliest, self.tokens = likeliest, tokens
-        self.embeddings, self.scale = step.embeddings, step.scale
-        self.join, self.join_norm = bare(heads.token_proj), bare(heads.token_layer_norm)
+        self.join, self.join_norm = join_of(heads, step), bare(heads.token_layer_norm)
         self.source = source_of(heads.encoder_attn, step.encoded)
         self.cross_norm = bare(heads.encoder_attn_layer_norm)
 
@@ -181,15 +181,15 @@ class OneByOne(BareFeedForward):
         tokens = torch.tensor(newest, device=states.device)
         proposed = []
         for _ in range(self.tokens):
-            states = self.next(states, self.embeddings(tokens) * self.scale)
+            states = self.next(states, tokens)
             tokens = self.likeliest(states)
             proposed.append(tokens)
         drafts: list[list[int]] = torch.stack(proposed, dim=1).tolist()
         return drafts
 
-    def next(self, states: torch.Tensor, following: torch.Tensor) -> torch.Tensor:
-        """The state after `states` `[B, D]`, which the embedded tokens `following` `[B, D]` follow."""
-        x = self.join_norm(states + self.join(torch.cat((states, following), dim=-1)))
+    def next(self, states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+        """The state after `states` `[B, D]`, which `tokens` `[B]` follow."""
+        x = self.join_norm(states + self.join(states, tokens))
         return self.feed_forward(self.cross_norm(self.source(x, len(x))))
 
     def keep(self, sentences: Sequence[int]) -> None:
@@ -207,6 +207,16 @@ def proposals_of(model: Any, asked: Proposing, step: DecoderStep) -> Proposals:
         cheaper = getattr(heads, "to_vocabulary", None)
         likeliest = Likeliest(step.to_vocabulary if cheaper is None else bare(cheaper))
     return OneByOne(heads, likeliest, asked.tokens, step) if type(heads) is ChainedHeads else AllAtOnce(heads, likeliest, asked.tokens)
+
+
+def join_of(heads: ChainedHeads, step: DecoderStep) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
+    """What `heads` add to states `[B, D]` that tokens `[B]` follow, `[B, D]`."""
+    vectors: torch.Tensor | None = getattr(heads, "token_vectors", None)
+    if vectors is not None:  # packed heads have that part of their projection which depends on the token alone, for every token
+        of_states = bare(heads.get_submodule("state_proj"))
+        return lambda states, tokens: of_states(states) + vectors.index_select(0, tokens)
+    joined, embeddings, scale = bare(heads.token_proj), step.embeddings, step.scale
+    return lambda states, tokens: joined(torch.cat((states, embeddings(tokens) * scale), dim=-1))
 
 
 def bare_heads(heads: ParallelHeads) -> Function:

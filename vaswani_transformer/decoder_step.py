@@ -25,6 +25,8 @@ class DecoderStep:
 
     AHEAD = 64
     """How many positions get their vectors at a time."""
+    folds = True
+    """Whether it takes so many steps that a `FoldedSource` is worth its making."""
 
     def __init__(
         self,
@@ -47,7 +49,7 @@ class DecoderStep:
         self.embeddings = bare(self.decoder.embed_tokens)
         self.scale = self.decoder.config.d_model**0.5 if self.decoder.config.scale_embedding else 1.0
         self.encoded = Unpadded(source, source_mask)
-        self.layers = [LayerStep(cast(VaswaniDecoderLayer, layer), self.encoded) for layer in self.decoder.layers]
+        self.layers = [LayerStep(cast(VaswaniDecoderLayer, layer), self.encoded, self.folds) for layer in self.decoder.layers]
         self.to_vocabulary, self.offset = less_offset(to_vocabulary)
         if chosen is not None:
             self.to_vocabulary = rows_of(to_vocabulary, chosen)
@@ -122,9 +124,9 @@ class Places(NamedTuple):
 class LayerStep(BareLayer):
     """One `VaswaniDecoderLayer` with the keys and values of its past, `[2, B, H, positions, K]`, in a buffer with room for more."""
 
-    def __init__(self, layer: VaswaniDecoderLayer, encoded: Unpadded) -> None:
+    def __init__(self, layer: VaswaniDecoderLayer, encoded: Unpadded, folds: bool) -> None:
         super().__init__(layer)
-        self.source = source_of(layer.encoder_attn, encoded)
+        self.source = source_of(layer.encoder_attn, encoded) if folds else Source(layer.encoder_attn, encoded)
         self.cross_norm = bare(layer.encoder_attn_layer_norm)
         self.room = self.past = encoded.rows.new_empty((2, encoded.shape[0], self.heads, 0, self.width))
         self.written = 0
@@ -177,19 +179,19 @@ class Source:
     def __init__(self, attention: VaswaniCrossAttention, encoded: Unpadded) -> None:
         self.heads, self.width, self.scaling = attention.num_heads, attention.head_dim, attention.scaling
         self.query, self.out = bare(attention.q_proj), bare(attention.out_proj)
-        self.memory = torch.stack(keys_and_values(attention, encoded))
+        self.keys, self.values = (part.contiguous() for part in keys_and_values(attention, encoded))
         self.hidden = encoded.hidden
 
     def __call__(self, x: torch.Tensor, sentences: int) -> torch.Tensor:
         """`x` `[B * T, D]` plus its attention to its source, `[B * T, D]`."""
         queries = self.query(x).view(sentences, -1, self.heads, self.width).transpose(1, 2)
-        keys, values = self.memory.unbind(0)
-        return x + self.out(attend(queries, keys, values, self.hidden, self.scaling))
+        return x + self.out(attend(queries, self.keys, self.values, self.hidden, self.scaling))
 
     def keep(self, sentences: Sequence[int]) -> None:
         """Keep only these of the B sentences, in an order of `closed_up`."""
-        move(self.memory, sentences, dim=1)
-        self.memory = self.memory.narrow(1, 0, len(sentences))
+        for part in (self.keys, self.values):
+            move(part, sentences, dim=0)
+        self.keys, self.values = (part.narrow(0, 0, len(sentences)) for part in (self.keys, self.values))
         self.hidden = None if self.hidden is None else self.hidden[sentences]
 
 
@@ -198,7 +200,8 @@ class FoldedSource:
 
     A head's scores are (x W_q + b_q) K^T = x (W_q K^T) + b_q K^T. The output projection of softmax(scores) V is
     softmax(scores) (V W_o) + b_o. The products W_q K^T and V W_o are the same in every step and have S columns a head, where a projection
-    has d_k. A step reads only these, and neither weights nor keys and values. For several sources they would be too much to read.
+    has d_k. A step reads only these, and neither weights nor keys and values. For several sources they would be too much to read. The
+    weights of a head sum to 1, so each row of its V W_o holds its share of b_o, too.
     """
 
     def __init__(self, attention: VaswaniCrossAttention, encoded: Unpadded) -> None:
@@ -211,14 +214,16 @@ class FoldedSource:
         if encoded.hidden is not None:
             shift = shift + encoded.hidden.view(1, -1)
         self.keys = torch.bmm(keys, query.weight.view(self.heads, -1, query.weight.shape[1])).flatten(0, 1).t()
-        self.values = torch.bmm(values, out.weight.t().unflatten(0, (self.heads, -1))).flatten(0, 1)
-        self.shift, self.bias = shift.flatten(), out.bias
+        bias: torch.Tensor | None = out.bias
+        share = keys.new_zeros(1) if bias is None else bias / self.heads
+        self.values = torch.baddbmm(share, values, out.weight.t().unflatten(0, (self.heads, -1))).flatten(0, 1)
+        self.shift = shift.flatten()
 
     def __call__(self, x: torch.Tensor, sentences: int) -> torch.Tensor:
         """`x` `[T, D]` plus its attention to the source, `[T, D]`."""
         scores = torch.addmm(self.shift, x, self.keys)  # [T, H * S]
         weights = attention_weights(scores.view(x.shape[0], self.heads, -1)).view(scores.shape)
-        return torch.addmm(x if self.bias is None else x + self.bias, weights, self.values)
+        return torch.addmm(x, weights, self.values)
 
     def keep(self, sentences: Sequence[int]) -> None:
         """There is one sentence, and nothing to search without it."""

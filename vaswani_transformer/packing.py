@@ -17,7 +17,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from .layers import VaswaniCrossAttention, VaswaniLayer, VaswaniSelfAttention
-from .parallel_heads import ParallelHeads
+from .parallel_heads import ChainedHeads, ParallelHeads
 
 Function = Callable[[torch.Tensor], torch.Tensor]
 WeightType = Literal["float32", "bfloat16", "float16", "int8"]
@@ -284,7 +284,22 @@ def drafting_parts(model: PreTrainedModel) -> set[nn.Module]:
     to_vocabulary = model.get_output_embeddings()
     parts: set[nn.Module] = {module for module in heads.modules() if type(module) is nn.Linear}
     heads.to_vocabulary = PackedLinear(to_vocabulary.weight, to_vocabulary.bias, "int8")
+    if isinstance(heads, ChainedHeads):
+        split_projection(heads, model.get_decoder().embed_tokens.weight.detach())
     return parts
+
+
+def split_projection(heads: ChainedHeads, embeddings: torch.Tensor) -> None:
+    """Compute that part of the projection of `heads` which depends on the token alone, for every token of `embeddings` `[V, D]`.
+
+    `token_proj` of a state and a token is then `state_proj` of the state plus a row of `token_vectors` `[V, D]`.
+    """
+    weight, bias = heads.token_proj.weight.detach(), heads.token_proj.bias.detach()
+    of_states, of_tokens = weight.chunk(2, dim=1)
+    if heads.config.scale_embedding:  # section 3.4
+        of_tokens = of_tokens * heads.config.d_model**0.5
+    heads.state_proj = PackedLinear(of_states, None, "int8")
+    heads.token_vectors = nn.functional.linear(embeddings, of_tokens, bias)
 
 
 def join_projections(attention: VaswaniSelfAttention, dtype: WeightType) -> None:
