@@ -4,7 +4,8 @@
     python -m benchmarks.parallel MODEL --source FILE --sentences 100 --types float32 --batch-sizes 1
 
 One process; plain greedy search, drafts of parallel heads (if the model has them), of the source and of both by turns, on packed weights;
-and heads that propose within the model's shortlist, if it has one.
+and heads that propose within the model's shortlist, if it has one. With --times-as-wide 2, the model computes the same function with four
+times the weights: the translations are its own, and the time is that of a wider one.
 All sentences of the file are compared with those of plain greedy search. Writes results.json and table.md into --output after each setting,
 and prints the table at the end.
 """
@@ -22,6 +23,7 @@ import torch
 from benchmarks.interleaved import Measurement, cpu_ratios, interleave, wall_ratios
 from benchmarks.machine import circumstances
 from benchmarks.report import Results, Row, markdown_table, on_what, ratio_cell
+from benchmarks.widened import widened
 from vaswani_transformer.blockwise_search import BlockwiseSearch
 from vaswani_transformer.evaluation.scores import spread_evenly, text_sha256
 from vaswani_transformer.files.atomic_file import write_text
@@ -154,9 +156,9 @@ def benchmark_parallel(a: argparse.Namespace) -> Results:
 
     Raises:
         FileNotFoundError: there is no such model or file.
-        ValueError: a number is below 1, the file is empty, or weights cannot be packed so here.
+        ValueError: a number is below 1, the file is empty, or the model cannot be widened or packed so here.
     """
-    if min([a.sentences or 1, a.repeats, a.threads, *a.batch_sizes, *a.draft_tokens]) < 1:
+    if min([a.sentences or 1, a.repeats, a.threads, a.times_as_wide, *a.batch_sizes, *a.draft_tokens]) < 1:
         raise ValueError("Give numbers of 1 or more.")
     with open_bytes(Path(a.source)) as lines:
         sentences = [text for line in lines if (text := line.decode("utf-8").strip())]
@@ -165,7 +167,7 @@ def benchmark_parallel(a: argparse.Namespace) -> Results:
     torch.set_num_threads(a.threads)
     folder = local_folder(a.model)
     results: Results = circumstances(torch.device("cpu")) | {
-        "model": {"name": a.model, "sha256": folder_sha256(folder)},
+        "model": {"name": a.model, "sha256": folder_sha256(folder), "times_as_wide": a.times_as_wide},
         "source": {"name": Path(a.source).name, "sha256": text_sha256(sentences), "sentences": len(sentences)},
         "timed": min(a.sentences or len(sentences), len(sentences)),
         "threads": a.threads,
@@ -173,7 +175,10 @@ def benchmark_parallel(a: argparse.Namespace) -> Results:
     }
     for kind in a.types:
         checkpoint = load_checkpoint(folder)
-        model = checkpoint.model.eval().pack_weights(kind)
+        model = checkpoint.model.eval()
+        if a.times_as_wide > 1:
+            model = widened(model, a.times_as_wide)
+        model.pack_weights(kind)
         for size in a.batch_sizes:
             results["rows"] += [{"type": kind, **row} for row in measured(model, checkpoint.tokenizer, sentences, size, a)]
             write_json(a.output / "results.json", results)
@@ -198,6 +203,8 @@ def table(results: Results) -> str:
         for row in results["rows"]
     )
     timed = f"{results['timed']} sentences timed on {results['threads']} thread(s), by the processor's clock."
+    if results["model"].get("times_as_wide", 1) > 1:
+        timed = f"The model computes the same with {results['model']['times_as_wide']} times its width. {timed}"
     return f"{markdown_table(header, cells, left=3)}\n\n{timed} {on_what(results)}\n"
 
 
@@ -212,6 +219,7 @@ def parse() -> argparse.Namespace:
     own = [who for who in TITLES if who != PLAIN]
     add("--drafts", nargs="+", choices=own, default=own, help="who drafts, beside plain greedy search (default: all that can)")
     add("--draft-tokens", type=int, nargs="+", default=[], help="how many tokens heads propose a step (default: the model's number)")
+    add("--times-as-wide", type=int, default=1, help="widen the model so many times; it computes the same (default: %(default)s)")
     add("--repeats", type=int, default=5)
     add("--threads", type=int, default=1)
     add("--output", type=Path, default=Path("runs/parallel_benchmark"))

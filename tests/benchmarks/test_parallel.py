@@ -19,14 +19,17 @@ from vaswani_transformer.tokenizer_identity import tokenizer_hash
 
 @pytest.fixture(scope="module")
 def folder(tokenizer: PreTrainedTokenizerBase, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_model(tmp_path_factory.mktemp("model"), tokenizer)
+
+
+def save_model(path: Path, tokenizer: PreTrainedTokenizerBase, chained: bool = False) -> Path:
     torch.manual_seed(3)
     config = VaswaniConfig(
         vocab_size=len(tokenizer), d_model=32, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2, decoder_attention_heads=2,
-        encoder_ffn_dim=32, decoder_ffn_dim=32, parallel_heads=3,
+        encoder_ffn_dim=32, decoder_ffn_dim=32, parallel_heads=3, chained_heads=chained,
     )  # fmt: skip
     model = VaswaniForConditionalGeneration(config)
     model.generation_config.update(extra_length=4, allow_custom_entries=True)
-    path = tmp_path_factory.mktemp("model")
     model.save_pretrained(path)
     tokenizer.save_pretrained(path)
     return path
@@ -39,6 +42,7 @@ def settings(folder: Path, source: str, output: Path, **changes: object) -> Name
         "batch_sizes": [1, 3],
         "drafts": ["heads", "source", "source+heads"],
         "draft_tokens": [],
+        "times_as_wide": 1,
         "repeats": 1,
         "threads": 1,
         **changes,
@@ -78,6 +82,16 @@ def test_heads_propose_within_a_shortlist_where_there_is_one(
     assert search_of("source+heads, 2 tokens, shortlist") == {
         "num_beams": 1, "draft": "source+heads", "draft_shortlist": True, "draft_tokens": 2,
     }  # fmt: skip
+
+
+def test_a_wider_model_has_the_same_blocks(tokenizer: PreTrainedTokenizerBase, files: ParallelFiles, tmp_path: Path) -> None:
+    own = save_model(tmp_path / "model", tokenizer, chained=True)
+    chosen = {"batch_sizes": [1], "drafts": ["heads"]}
+    found = [benchmark_parallel(settings(own, files.source, tmp_path, times_as_wide=times, **chosen)) for times in (1, 2)]
+    assert [results["model"]["times_as_wide"] for results in found] == [1, 2]
+    passes, wide_passes = ([(row["draft"], row["passes"], row["same"]) for row in results["rows"]] for results in found)
+    assert passes == wide_passes
+    assert "computes the same with 2 times its width" in table(found[1]) and "width" not in table(found[0])
 
 
 def test_impossible_numbers_and_empty_files_are_refused(folder: Path, files: ParallelFiles, tmp_path: Path) -> None:
