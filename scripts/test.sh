@@ -65,9 +65,12 @@ fi
 
 .venv/bin/ruff check .
 .venv/bin/ruff format --check .
-.venv/bin/mypy
+# Types and documentation take a core each.
+.venv/bin/mypy &
+types=$!
 # The documentation: no warning, no link that leads nowhere, no public name without a docstring.
 rm -rf docs/generated
 .venv/bin/python -m sphinx -q -n -W --keep-going docs build/docs
 .venv/bin/python -m sphinx -q -W --keep-going -b coverage -d build/docs/.doctrees docs build/docs-coverage
+wait "$types"
 .venv/bin/python "${tests[@]}" "$@"
