@@ -9,10 +9,10 @@ import torch
 from transformers import GenerationConfig
 from transformers.modeling_outputs import BaseModelOutput
 
-from tests.processor import needs_bfloat16
+from tests.processor import BFLOAT16, needs_bfloat16
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 from vaswani_transformer.bare_layers import Unpadded
-from vaswani_transformer.decoder_step import FoldedSource, can_fold
+from vaswani_transformer.decoder_step import FoldedSource, can_fold, source_of
 from vaswani_transformer.stepping import DecoderSteps, ModelSteps, closed_up, steps_of
 
 BEAMS, STEPS = 3, 22
@@ -116,6 +116,21 @@ def test_only_one_short_source_in_full_precision_takes_them() -> None:
     assert not can_fold_source(1, width, dtype=torch.bfloat16)
     torch.nn.utils.parametrizations.spectral_norm(attention.q_proj)
     assert not can_fold_source(1, width)
+
+
+@pytest.mark.parametrize("kind", [None, "float32", "float16", BFLOAT16, "int8"])
+@torch.no_grad()
+def test_few_steps_and_many_round_alike(kind: Any) -> None:
+    """Folded sources have the weights before packing, so few steps go without them only where nothing was rounded."""
+    model = build_model().float()
+    if kind is not None:
+        model.pack_weights(kind)
+    attention, encoded = model.model.decoder.layers[0].encoder_attn, Unpadded(torch.randn(1, 3, 16), None)
+    few, many = (source_of(attention, encoded, many_steps) for many_steps in (False, True))
+    folds = {None: (False, True), "float32": (False, True), "bfloat16": (False, False)}
+    assert (type(few) is FoldedSource, type(many) is FoldedSource) == folds.get(kind, (True, True))
+    x = torch.randn(4, 16)
+    assert torch.allclose(few(x, 1), many(x, 1), atol=1e-5)
 
 
 @torch.no_grad()

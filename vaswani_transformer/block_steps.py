@@ -22,7 +22,7 @@ from .selected_rows import rows_of
 class BlockStep(DecoderStep):
     """A `DecoderStep` for blocks of tokens, each behind a past that ends where the caller says."""
 
-    folds = False
+    many_steps = False
     stairs = torch.empty(0, 0)
     """Row t hides what the t-th token of a block must not see; its part for a past of p positions begins p columns before `middle`."""
     middle = 0
@@ -173,7 +173,7 @@ class OneByOne(BareFeedForward):
         super().__init__(heads)
         self.likeliest, self.tokens = likeliest, tokens
         self.join, self.join_norm = join_of(heads, step), bare(heads.token_layer_norm)
-        self.source = source_of(heads.encoder_attn, step.encoded)
+        self.source = source_of(heads.encoder_attn, step.encoded, many_steps=True)
         self.cross_norm = bare(heads.encoder_attn_layer_norm)
 
     def __call__(self, states: torch.Tensor, newest: Sequence[int]) -> list[list[int]]:

@@ -25,8 +25,8 @@ class DecoderStep:
 
     AHEAD = 64
     """How many positions get their vectors at a time."""
-    folds = True
-    """Whether it takes so many steps that a `FoldedSource` is worth its making."""
+    many_steps = True
+    """Whether a sentence takes so many that products made for it alone pay."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class DecoderStep:
         self.embeddings = bare(self.decoder.embed_tokens)
         self.scale = self.decoder.config.d_model**0.5 if self.decoder.config.scale_embedding else 1.0
         self.encoded = Unpadded(source, source_mask)
-        self.layers = [LayerStep(cast(VaswaniDecoderLayer, layer), self.encoded, self.folds) for layer in self.decoder.layers]
+        self.layers = [LayerStep(cast(VaswaniDecoderLayer, layer), self.encoded, self.many_steps) for layer in self.decoder.layers]
         self.to_vocabulary, self.offset = less_offset(to_vocabulary)
         if chosen is not None:
             self.to_vocabulary = rows_of(to_vocabulary, chosen)
@@ -124,9 +124,9 @@ class Places(NamedTuple):
 class LayerStep(BareLayer):
     """One `VaswaniDecoderLayer` with the keys and values of its past, `[2, B, H, positions, K]`, in a buffer with room for more."""
 
-    def __init__(self, layer: VaswaniDecoderLayer, encoded: Unpadded, folds: bool) -> None:
+    def __init__(self, layer: VaswaniDecoderLayer, encoded: Unpadded, many_steps: bool) -> None:
         super().__init__(layer)
-        self.source = source_of(layer.encoder_attn, encoded) if folds else Source(layer.encoder_attn, encoded)
+        self.source = source_of(layer.encoder_attn, encoded, many_steps)
         self.cross_norm = bare(layer.encoder_attn_layer_norm)
         self.room = self.past = encoded.rows.new_empty((2, encoded.shape[0], self.heads, 0, self.width))
         self.written = 0
@@ -229,9 +229,14 @@ class FoldedSource:
         """There is one sentence, and nothing to search without it."""
 
 
-def source_of(attention: VaswaniCrossAttention, encoded: Unpadded) -> Source | FoldedSource:
-    """Attention over a batch of sources, in the form that is cheapest for them."""
-    kind = FoldedSource if can_fold(attention, encoded) else Source
+def source_of(attention: VaswaniCrossAttention, encoded: Unpadded, many_steps: bool) -> Source | FoldedSource:
+    """Attention over a batch of sources, in the form that is cheapest for them.
+
+    A folded one has the projections' weights as they were before packing. Where that rounded them, few steps must fold if many do: drafts
+    are for few, and must find what a search without them finds.
+    """
+    is_rounded = packed_type(attention.q_proj) not in (None, "float32")
+    kind = FoldedSource if (many_steps or is_rounded) and can_fold(attention, encoded) else Source
     return kind(attention, encoded)
 
 
@@ -257,9 +262,18 @@ def less_offset(module: nn.Module) -> tuple[Function, float]:
     return bare(module), 0.0
 
 
+def packed_type(module: nn.Module) -> str | None:
+    """The type in which the weights of `module` are packed, if they are."""
+    return module.kind if isinstance(module, PackedLinear) else None
+
+
 def can_fold(attention: VaswaniAttention, encoded: Unpadded) -> bool:
-    """Whether `FoldedSource` suits: plain weights, one short source, and a precision that tolerates one more product."""
-    are_plain = all(type(part) in (nn.Linear, PackedLinear) for part in (attention.q_proj, attention.out_proj))
+    """Whether `FoldedSource` suits: plain weights, one short source, and a precision that tolerates one more product.
+
+    Weights packed in bfloat16 are multiplied as fast as folded ones, which would take time to make.
+    """
+    projections: tuple[nn.Module, ...] = (attention.q_proj, attention.out_proj)
+    are_plain = all(type(part) in (nn.Linear, PackedLinear) and packed_type(part) != "bfloat16" for part in projections)
     sentences, positions = encoded.shape
     is_short = sentences == 1 and positions <= attention.head_dim
     return are_plain and is_short and torch.finfo(encoded.rows.dtype).bits >= 32

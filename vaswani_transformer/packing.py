@@ -259,15 +259,16 @@ def pack_linear_layers(model: PreTrainedModel, dtype: WeightType) -> None:
     for module in list(model.modules()):
         if isinstance(module, VaswaniSelfAttention):
             join_projections(module, dtype)
-        # For a single source, a search multiplies the keys and values of attention over the source with these two
+        # For a single source, a search multiplies the keys and values of attention over the source with these two, but not in bfloat16
         kept = ("q_proj", "out_proj") if isinstance(module, VaswaniCrossAttention) else ()
         for name, child in list(module.named_children()):
             if type(child) is nn.Linear:
                 offset = likely_logit(child) if child is to_vocabulary and dtype == "bfloat16" else 0.0
                 rectified = isinstance(module, VaswaniLayer | ParallelHeads) and name == "fc1" and is_followed_by_relu(module)
                 # A shortlist selects rows of the last; where the embeddings are tied, keeping them takes no memory
-                keep = name in kept or child is to_vocabulary
-                packed = PackedLinear(child.weight, child.bias, "int8" if child in drafting else dtype, keep, offset, rectified)
+                kind = "int8" if child in drafting else dtype
+                keep = (name in kept and kind != "bfloat16") or child is to_vocabulary
+                packed = PackedLinear(child.weight, child.bias, kind, keep, offset, rectified)
                 setattr(module, name, packed)
                 if rectified:
                     module.activation_fn = nn.Identity()
