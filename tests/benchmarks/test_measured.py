@@ -38,6 +38,9 @@ def test_a_page_shows_what_was_measured(name: str, table: Callable[[Results], st
         ("parallel_frozen", parallel.table),
         ("parallel_along", parallel.table),
         ("parallel_documentation", parallel.table),
+        ("parallel_chained", parallel.table),
+        ("parallel_chained_along", parallel.table),
+        ("parallel_wide", parallel.table),
         ("length_to_the_end", length.table),
         ("students", shapes.table),
         ("students_of_equal_size", shapes.table),
@@ -55,6 +58,12 @@ def test_drafts_left_every_measured_translation_as_it_was(name: str) -> None:
     # Beyond 16 rows, packed bfloat16 rounds what is multiplied, so that a translation may depend on its batch
     same = {row["same"] for row in rows if (row["type"], row["batch_size"]) != ("bfloat16", 32)}
     assert same == {1000}
+
+
+@pytest.mark.parametrize("name", ["parallel_chained", "parallel_chained_along", "parallel_wide"])
+def test_drafts_left_every_single_sentence_of_documentation_as_it_was(name: str) -> None:
+    rows = [row for row in read_json(MEASURED / name / "results.json")["rows"] if row["batch_size"] == 1]
+    assert rows and {row["compared"] for row in rows} == {row["same"] for row in rows} == {685}
 
 
 @pytest.mark.parametrize("name", ["length", "length_to_the_end"])
