@@ -265,8 +265,8 @@ def pack_linear_layers(model: PreTrainedModel, dtype: WeightType) -> None:
             if type(child) is nn.Linear:
                 offset = likely_logit(child) if child is to_vocabulary and dtype == "bfloat16" else 0.0
                 rectified = isinstance(module, VaswaniLayer | ParallelHeads) and name == "fc1" and is_followed_by_relu(module)
-                # A shortlist selects rows of the last; where the embeddings are tied, keeping them takes no memory
                 kind = "int8" if child in drafting else dtype
+                # A shortlist selects rows of the last; where the embeddings are tied, keeping them takes no memory
                 keep = (name in kept and kind != "bfloat16") or child is to_vocabulary
                 packed = PackedLinear(child.weight, child.bias, kind, keep, offset, rectified)
                 setattr(module, name, packed)
@@ -275,7 +275,7 @@ def pack_linear_layers(model: PreTrainedModel, dtype: WeightType) -> None:
 
 
 def drafting_parts(model: PreTrainedModel) -> set[nn.Module]:
-    """The linear layers that only draft, among them a second map to the vocabulary, which this adds to the parallel heads.
+    """The linear layers that only draft; this adds to the parallel heads a second map to the vocabulary, and `split_projection`.
 
     8 bits are enough for them, because a draft changes no translation: a wrong one costs time, as reading more bits does.
     """

@@ -24,7 +24,7 @@ def build_model(**settings: Any) -> VaswaniForConditionalGeneration:
 
 
 @pytest.mark.parametrize("times", [1, 2, 3])
-@pytest.mark.parametrize("settings", [{}, {"attention_bias": True}, {"parallel_heads": 4, "chained_heads": True}])
+@pytest.mark.parametrize("settings", [{}, {"attention_bias": True, "lm_head_bias": True}, {"parallel_heads": 4, "chained_heads": True}])
 def test_it_gives_the_same_scores_and_proposals(times: int, settings: dict[str, Any]) -> None:
     model, given = build_model(**settings), padded(SOURCES)
     wide = widened(model, times)
